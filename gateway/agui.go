@@ -32,7 +32,7 @@ type aguiIn struct {
 	CommandKey
 
 	Body struct {
-		_ struct{} `additionalProperties:"true"` // later versions have more
+		_ struct{} `additionalProperties:"true"` // later versions add fields
 
 		Thread   string            `json:"threadId" doc:"the session: 1 to 128 letters, digits, - and _"`
 		Run      string            `json:"runId" maxLength:"256"`
@@ -44,7 +44,7 @@ type aguiIn struct {
 	}
 }
 
-// aguiStream is the dialect of AG-UI.
+// aguiStream writes a session as AG-UI events.
 type aguiStream struct {
 	*agui.Run
 	feed.Silent
@@ -62,7 +62,7 @@ func (d aguiStream) Reconnect(e *feed.Writer, why string) {
 	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
 }
 
-// aguiRun starts a run, or joins what runs.
+// aguiRun starts a run or rejoins the session's current one.
 func (g *Gateway) aguiRun(ctx context.Context, in *aguiIn) (*huma.StreamResponse, error) {
 	within, stop := context.WithTimeout(ctx, g.limits.Answer)
 	defer stop()
@@ -71,14 +71,14 @@ func (g *Gateway) aguiRun(ctx context.Context, in *aguiIn) (*huma.StreamResponse
 		return nil, g.problemOf(ctx, err)
 	}
 	f := g.from(content.SessionID(in.Body.Thread), at)
-	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
+	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it uses the request's context
 		r, w := humago.Unwrap(hc)
 		g.feeds.Serve(r.Context(), w, f, aguiStream{Run: run})
 	}}, nil
 }
 
-// aguiStart does what a request asks, and returns the run that shows it, and the place of the newest turns: a run has the
-// messages of these.
+// aguiStart carries out a request. It returns the run that shows the result, and the place before the newest turns: a
+// run includes their messages.
 func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at journal.Head, err error) {
 	thread, id := content.SessionID(in.Body.Thread), in.Body.Run
 	req, err := agui.Parse(in.Body.Messages)
@@ -95,7 +95,7 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at 
 		return nil, at, err
 	case len(in.Body.Resume) > 0:
 		run, turn, err := g.aguiResume(ctx, s, in)
-		if err == nil && turn <= s.state.Turns-keptTurns { // it was decided long ago
+		if err == nil && turn <= s.state.Turns-keptTurns { // the decision is older than the kept turns
 			at, err = g.turnAt(ctx, s, turn)
 		}
 		return run, at, err
@@ -109,7 +109,7 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at 
 	var props struct {
 		Model string `json:"model"`
 	}
-	_ = json.Unmarshal(in.Body.Props, &props) // other values are for others
+	_ = json.Unmarshal(in.Body.Props, &props) // ignore props meant for others
 	switch {
 	case !none:
 		turn, again, _, err := g.say(ctx, s, news{said: req.Said, input: *req.Input, model: props.Model}, command)
@@ -124,7 +124,7 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at 
 	return agui.NewRun(thread, id, 1, 1, 1), at, err
 }
 
-// aguiResume answers all that a run asked.
+// aguiResume answers every open question of a run.
 func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (run *agui.Run, turn int, err error) {
 	var all []stream.Decision
 	for _, a := range in.Body.Resume {

@@ -32,8 +32,9 @@ type approvalsOut struct {
 	}
 }
 
-// listApprovals lists pending approvals, by session. An undecided one stays, so nothing has
-// to be said to leave it for later. What a sub-agent and its caller ask is decided for both in the calling session.
+// listApprovals lists pending approvals, by session. To leave one for later, a client does nothing.
+// When a sub-agent and its caller both ask, the list of all sessions has only the caller's question: its decision counts
+// for both.
 func (g *Gateway) listApprovals(ctx context.Context, in *approvalsIn) (*approvalsOut, error) {
 	all := []pending.Pending{}
 	if in.Session != "" {
@@ -70,7 +71,7 @@ func approvals(all []pending.Pending) *approvalsOut {
 	return out
 }
 
-// ApprovalPath is the part of a request that names an approval.
+// ApprovalPath names an approval in a request path.
 type ApprovalPath struct {
 	SessionPath
 
@@ -100,12 +101,12 @@ func (g *Gateway) showApproval(ctx context.Context, in *ApprovalPath) (*askedOut
 	return out, nil
 }
 
-// callsOf finds the calls of a session.
+// callsOf returns a reader of a session's calls.
 func (g *Gateway) callsOf(s seen) report.Calls {
 	return report.Calls{From: g.client, State: s.state, Head: s.head}
 }
 
-// callOf reads what the journal says about a call.
+// callOf reads a call from the journal.
 func (g *Gateway) callOf(ctx context.Context, s seen, id content.CallID) (*report.Call, error) {
 	c, err := g.callsOf(s).Find(ctx, id)
 	if err != nil || c != nil {
@@ -128,7 +129,7 @@ type decideIn struct {
 	}
 }
 
-// decide decides an approval. The first decision counts; a later one is refused, with who decided what.
+// decide decides an approval. The first decision counts. A later one is refused, and the error says who decided what.
 func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error) {
 	s, err := g.see(ctx, in.ID)
 	if err != nil {
@@ -141,16 +142,16 @@ func (g *Gateway) decide(ctx context.Context, in *decideIn) (*acceptedOut, error
 		Approval: in.Approval, Approve: in.Body.Decision == "approve", Always: in.Body.Always, Input: in.Body.Input,
 		Reason: in.Body.Reason, By: person(ctx).Name,
 	}
-	if string(v.Input) == "null" { // as absent
+	if string(v.Input) == "null" { // same as absent
 		v.Input = nil
 	}
-	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok && !s.state.Handled(in.Key) { // a retry is about what it was about
+	if a, ok := pendingAbout(s.state.PendingApprovals(), in.Approval); ok && !s.state.Handled(in.Key) { // a retry keeps its original approval
 		v.Approval = a.ID
 		if in.Body.Shown != "" {
 			if in.Body.Shown != a.Digest {
 				return nil, problem.Changed()
 			}
-			v.Shown = statement.Shown(a) // its driver looks again
+			v.Shown = statement.Shown(a) // the driver checks it again
 		}
 	}
 	out, err := g.ask(ctx, s, in.CommandKey, v)

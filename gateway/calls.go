@@ -71,14 +71,14 @@ func (g *Gateway) explainCall(ctx context.Context, in *CallPath) (*explainedOut,
 	return out, err
 }
 
-// CallPath is the part of a request that names a call.
+// CallPath names a call in a request path.
 type CallPath struct {
 	SessionPath
 
 	Call content.CallID `path:"call" maxLength:"128" doc:"its ID, or its place"`
 }
 
-// callIn returns the ID of a call that is named by its ID or its place.
+// callIn returns the ID of a call. The request names the call by its ID or its place.
 func callIn(s *loop.State, id content.CallID) content.CallID {
 	at, ok := s.CallAt(report.PlaceOf(id))
 	if _, is := s.Call(id); is || !ok {
@@ -124,7 +124,7 @@ type deadOut struct {
 	}
 }
 
-// letter is a dead letter.
+// letter is a dead letter: a lost call that a person must decide about.
 type letter struct {
 	report.Call
 

@@ -18,15 +18,16 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// news is what a client of a chat says, after messages that it sends again.
+// news is the new message of a chat request. Clients send the earlier messages again each time.
 type news struct {
-	said  []string // what the user said before
+	said  []string // the user's earlier messages
 	input content.Item
 	model string // "": any
-	alone bool   // the client did not send what was said before
+	alone bool   // the client did not send the earlier messages
 }
 
-// say starts a turn with what is new in a chat. What was said already starts no other turn: the client gets that one again.
+// say starts a turn with the new message of a chat. A message that already started a turn does not start another one:
+// the client gets the existing turn again.
 func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn int, again bool, f feed.Following, err error) {
 	if !person(ctx).MayDrive(s.subject) {
 		return 0, false, f, problem.MayNot("send input to a session that you did not open")
@@ -51,11 +52,11 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 	return turn, false, f, err
 }
 
-// knows returns an error unless a client has what users said in a session. Of a long session the newest turns count:
-// clients need not keep more.
+// knows returns an error unless the client's earlier messages match the session's. In a long session, only the newest
+// turns must match, since clients need not keep more.
 func (g *Gateway) knows(ctx context.Context, s seen, said []string) error {
 	differs := otherHistory("the chat has other messages of the user than its session")
-	if s.state.Rewritten == 0 { // else the journal has what the transcript has lost
+	if s.state.Rewritten == 0 { // otherwise only the journal has all messages
 		all := stream.SaidBy(s.state.Transcript)
 		more := len(all) - len(said)
 		switch {
@@ -77,7 +78,7 @@ func (g *Gateway) knows(ctx context.Context, s seen, said []string) error {
 	return nil
 }
 
-// messageKey returns the ID of the command that a message is, so that one that is sent again is no other one.
+// messageKey returns the command ID for a message, so a message that is sent again is the same command.
 func messageKey(key CommandKey, message string) (string, error) {
 	if id, ok := stream.CommandID(message, minKey); ok && key.Key == "" {
 		key.Key = id
@@ -90,8 +91,8 @@ func otherHistory(detail string) *problem.Problem {
 		"a session only grows: GET /api/chat/{id} has its messages, after which a new one can be sent; POST /api/sessions/{id}/fork begins another history")
 }
 
-// resolve decides what a session asks, and returns the parts of the turn that begin with these decisions. What is
-// decided already, and not otherwise, is not decided again.
+// resolve sends decisions to a session and returns the parts of the turn that begin with them. It skips a question that
+// already has the same decision. A different one is an error.
 func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, key CommandKey) (turn, first, last int, err error) {
 	if !person(ctx).MayDecide(s.subject) {
 		return 0, 0, 0, problem.MayNot("decide what this session asks")
@@ -105,7 +106,7 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 		if !pending {
 			continue
 		}
-		if d.Shown != "" && d.Shown != a.Digest { // another person has changed the arguments
+		if d.Shown != "" && d.Shown != a.Digest { // another person changed the arguments
 			return 0, 0, 0, problem.Changed()
 		}
 		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, Input: d.Input, By: person(ctx).Name, Shown: statement.Shown(a)}

@@ -81,7 +81,7 @@ func (g *Gateway) writeConversation(w http.ResponseWriter, r *http.Request, id s
 	return nil
 }
 
-// items reads the items of a conversation, from a turn on, until the end of another, or until they are enough.
+// items reads the items of the turns first to last, or stops earlier once enough reports true.
 func (g *Gateway) items(ctx context.Context, s seen, first, last int, enough func(*openai.History) bool) (*openai.History, error) {
 	h := openai.NewHistory(s.state.Session)
 	var at journal.Head
@@ -96,7 +96,7 @@ func (g *Gateway) items(ctx context.Context, s seen, first, last int, enough fun
 		if err != nil {
 			return nil, err
 		}
-		if n := h.Turn(); n > turn { // what its turns said until then is complete
+		if n := h.Turn(); n > turn { // the turns before n are complete
 			if turn = n; n > last || enough(h) {
 				break
 			}
@@ -108,7 +108,7 @@ func (g *Gateway) items(ctx context.Context, s seen, first, last int, enough fun
 	return h, nil
 }
 
-// turnOfItem returns the turn in which an item is, as its ID says.
+// turnOfItem returns the turn of an item, which follows from the item's ID.
 func (g *Gateway) turnOfItem(ctx context.Context, s seen, param, id string) (int, error) {
 	turn, entry := openai.PlaceOfItem(id)
 	if entry > 0 {
@@ -150,7 +150,7 @@ func (g *Gateway) listItems(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var h *openai.History
-	for turns := p.Limit(); ; turns *= 2 { // mostly there are two items or more in a turn
+	for turns := p.Limit(); ; turns *= 2 { // most turns have at least two items
 		if !p.Ascending() {
 			first = max(1, last-turns/2)
 		}
@@ -191,7 +191,7 @@ func (g *Gateway) getItem(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// never returns what answers a request that would change what a journal says.
+// never returns a handler that refuses requests to change or delete items, since a journal only grows.
 func (g *Gateway) never(what, do string) func(http.ResponseWriter, *http.Request) error {
 	return func(_ http.ResponseWriter, r *http.Request) error {
 		if _, err := g.conversation(r); err != nil {

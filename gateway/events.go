@@ -40,10 +40,10 @@ type eventsIn struct {
 	After string `query:"after" maxLength:"200" doc:"the same, for clients that cannot send the header; or the number of an entry; now: only what happens from now on"`
 }
 
-// now is the place at the end of the journal.
+// now stands for the end of the journal.
 const now = "now"
 
-// events follows a session.
+// events streams the events of a session.
 func (g *Gateway) events(ctx context.Context, in *eventsIn) (*huma.StreamResponse, error) {
 	s, err := g.see(ctx, in.ID)
 	if err != nil {
@@ -57,13 +57,13 @@ func (g *Gateway) events(ctx context.Context, in *eventsIn) (*huma.StreamRespons
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
+	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it uses the request's context
 		r, w := humago.Unwrap(hc)
 		g.feeds.Serve(r.Context(), w, f, native{})
 	}}, nil
 }
 
-// cursorOf returns the place at the end of a session, as it was read.
+// cursorOf returns the cursor at the end of a session as it was read.
 func cursorOf(s seen) stream.Cursor {
 	var c stream.Call
 	if t := s.state.Turn; t != nil && t.Calling && t.Stage == loop.StageModel {
@@ -72,7 +72,7 @@ func cursorOf(s seen) stream.Cursor {
 	return stream.After(s.head, c)
 }
 
-// shown returns the records of a session after a place that was found, each after its events were shown.
+// shown yields the records of a session after a journal head. It passes the events of each record to show first.
 func (g *Gateway) shown(ctx context.Context, id content.SessionID, from journal.Head, show func(stream.Event)) iter.Seq2[journal.Record, error] {
 	return func(yield func(journal.Record, error) bool) {
 		st := stream.New(stream.After(from, stream.Call{}))
@@ -87,17 +87,17 @@ func (g *Gateway) shown(ctx context.Context, id content.SessionID, from journal.
 	}
 }
 
-// from returns what a session does after a place that was found.
+// from follows a session after a journal head.
 func (g *Gateway) from(id content.SessionID, h journal.Head) feed.Following {
 	return g.fromCursor(id, h, stream.After(h, stream.Call{}))
 }
 
-// fromCursor is from with a reply that is in flight at the place.
+// fromCursor is like from, but continues within a reply in flight.
 func (g *Gateway) fromCursor(id content.SessionID, h journal.Head, c stream.Cursor) feed.Following {
 	return feed.Following{Stream: stream.New(c), Updates: func(ctx context.Context) feed.Updates { return g.follows.FollowFrom(ctx, id, h) }, Place: c}
 }
 
-// turnAt returns the place before the n-th turn of a session. What turns cost does not depend on how long it is.
+// turnAt returns the journal head before the n-th turn. Its cost does not depend on the length of the session.
 func (g *Gateway) turnAt(ctx context.Context, s seen, n int) (journal.Head, error) {
 	if n > s.state.Turns {
 		return journal.Head{}, noTurn(s, n)
@@ -113,10 +113,10 @@ func noTurn(s seen, n int) error {
 	return problem.New(http.StatusNotFound, "no_turn", "session "+string(s.state.Session)+" has no turn "+strconv.Itoa(n), "use an ID that this API has returned")
 }
 
-// keptTurns is how many turns a client has to know that keeps messages, and how many it gets at first.
+// keptTurns is how many turns a client that stores messages must keep, and how many it gets at first.
 const keptTurns = 100
 
-// latelyAt returns the place before the newest turns, of which clients keep the messages. whole reports whether these are all.
+// latelyAt returns the journal head before the newest keptTurns turns. whole reports whether the session has no others.
 func (g *Gateway) latelyAt(ctx context.Context, s seen) (h journal.Head, whole bool, err error) {
 	if s.state.Turns <= keptTurns {
 		return h, true, nil
@@ -125,7 +125,7 @@ func (g *Gateway) latelyAt(ctx context.Context, s seen) (h journal.Head, whole b
 	return h, false, err
 }
 
-// follow returns what a session does after a place: the text of a cursor, now, or the beginning if it is empty.
+// follow follows a session after a place: a cursor, now, or "" for the beginning.
 func (g *Gateway) follow(ctx context.Context, s seen, place string) (feed.Following, error) {
 	id := s.state.Session
 	if place == now {
@@ -143,7 +143,7 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (feed.Follow
 		return g.from(id, journal.Head{}), nil
 	case c.Entry > s.head.Seq:
 		return feed.Following{}, noPlace("session " + string(id) + " has no entry " + place + " yet: it has " + jsonText(s.head.Seq))
-	case c.Position == 0: // a person wrote it
+	case c.Position == 0: // a cursor written by hand
 		f := g.from(id, journal.Head{})
 		f.Stream, f.Place = stream.Replay(c), c
 		return f, nil
@@ -162,7 +162,7 @@ func noPlace(detail string) *problem.Problem {
 	return problem.New(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the session as it is")
 }
 
-// native is the dialect of /api.
+// native writes a session in the format of /api.
 type native struct{}
 
 func (native) Begin(e *feed.Writer, at stream.Cursor) {
@@ -202,7 +202,7 @@ func (native) Event(e *feed.Writer, ev stream.Event) (last bool) {
 		case events.Refused:
 			kind = "refused"
 		case events.StateChanged:
-			return false // entries say it
+			return false // entries report the change
 		}
 		if data, err := events.MarshalEvent(ev.Live); err == nil {
 			e.Event(kind, "", data)
@@ -211,11 +211,11 @@ func (native) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	return false
 }
 
-// jsonOf returns a value of this package as JSON on one line.
+// jsonOf encodes a value of this package as one line of JSON.
 func jsonOf(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return []byte("null") // impossible for its types
+		return []byte("null") // cannot happen for these types
 	}
 	return b
 }

@@ -83,7 +83,7 @@ type modelsOut struct {
 	}
 }
 
-// provider is a provider of models. What its keys are is a matter of the nodes.
+// provider is a provider of models. Only nodes have its keys.
 type provider struct {
 	Provider string   `json:"provider"`
 	Usage    string   `json:"usage" doc:"how its models are named"`
@@ -185,7 +185,7 @@ type stuckOut struct {
 	}
 }
 
-// stuckAge is how old what is stuck may be: an examination costs much, and the page of every operator asks for it.
+// stuckAge is how long findings are reused: an examination is expensive, and the page of every operator requests it.
 const stuckAge = 5 * time.Second
 
 func (g *Gateway) stuck(ctx context.Context, _ *struct{}) (*stuckOut, error) {
@@ -199,7 +199,7 @@ func (g *Gateway) stuck(ctx context.Context, _ *struct{}) (*stuckOut, error) {
 	return out, err
 }
 
-// examined returns what an operator may know about the deployment.
+// examined runs an examination of the deployment for an operator, and refuses anyone else.
 func examined[T any](ctx context.Context, examine func(context.Context) (T, error)) (seen T, err error) {
 	switch {
 	case !person(ctx).MayOperate():

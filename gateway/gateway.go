@@ -33,21 +33,20 @@ import (
 	"github.com/turnlog/turnlog/model/registry"
 )
 
-// Config says what a gateway serves, and to whom.
+// Config configures what a gateway serves, and to whom.
 type Config struct {
 	Client    *client.Client
 	Connected func() bool // whether the client has a server; nil: always
 	Logger    *zap.Logger // nil: silent
 	Version   string      // of the program
 
-	Backlog func(context.Context) (admin.Backlog, error)    // what the deployment has to do; nil: unknown
-	Stuck   func(context.Context) ([]report.Finding, error) // what makes no progress, and what to do; nil: unknown
+	Backlog func(context.Context) (admin.Backlog, error)    // the deployment's backlog; nil: unknown
+	Stuck   func(context.Context) ([]report.Finding, error) // what is stuck, and what to do about it; nil: unknown
 
 	// Defaults are the model or agent of a session that names neither.
 	Defaults events.Config
 
-	// Models opens models by name, to refuse names that no node could use, and says which there are. Names of
-	// files of this machine do not count. nil: every name is passed on.
+	// Models checks the names of models, to refuse names that no node could use. nil: every name is accepted.
 	Models *registry.Registry
 
 	Access people.Access
@@ -56,15 +55,15 @@ type Config struct {
 	Metrics prometheus.Registerer // where the gateway registers its metrics; nil: nowhere
 }
 
-// Limits bound what one request may cost. Zero fields have defaults.
+// Limits bound what one request may cost. Zero means the default.
 type Limits struct {
 	Answer    time.Duration // until a node has accepted a command; 30s
 	Heartbeat time.Duration // between comments in a stream; 10s
-	Patience  time.Duration // for a reader that does not read; 5s, then it is told to reconnect
+	Patience  time.Duration // how long a write may wait for its reader, which then must reconnect; 5s
 	File      int64         // bytes of a file; 100 MiB
 
-	// Requests is how many a person may send per second, and Open how many may be open at once, streams included. At each
-	// gateway they count from 0 again. Zero: any number.
+	// Requests is how many requests a person may send per second, and Open how many may be open at once, including
+	// streams. Each gateway counts separately. Zero: no limit.
 	Requests float64
 	Open     int
 }
@@ -88,12 +87,12 @@ type Gateway struct {
 	mcp     *mcpServers
 	meter   *people.Meter
 	login   *oidc.Provider // nil: none
-	index   report.Index   // only saves reading sessions again
+	index   report.Index   // a cache: it saves reading sessions again
 	feeds   feed.Server
 	follows *client.Follows
 
 	asked    pending.List
-	findings *memo.Shared[[]report.Finding] // of the last examination
+	findings *memo.Shared[[]report.Finding] // of the latest examination
 
 	closing context.Context //nolint:containedctx // ends every stream when Serve ends
 	close   context.CancelFunc
@@ -129,7 +128,7 @@ func New(cfg Config) (*Gateway, error) {
 	spec.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	spec.Security = []map[string][]string{{"token": {}}}
 	spec.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	for as, of := range map[reflect.Type]reflect.Type{ // what they are in JSON
+	for as, of := range map[reflect.Type]reflect.Type{ // their types in JSON
 		reflect.TypeFor[content.Time]():    reflect.TypeFor[time.Time](),
 		reflect.TypeFor[events.Hash]():     reflect.TypeFor[string](),
 		reflect.TypeFor[huma.ErrorModel](): reflect.TypeFor[problem.Problem](),
@@ -144,7 +143,7 @@ func New(cfg Config) (*Gateway, error) {
 	return g, nil
 }
 
-// schemaName names the schema of a type. Types of several packages have the same name.
+// schemaName names the schema of a type. It adds the package, since types of different packages can have the same name.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	if dir, pkg := path.Split(t.PkgPath()); dir != "" && pkg != "gateway" && pkg != strings.ToLower(name) {
@@ -169,7 +168,7 @@ func (g *Gateway) routes() {
 	g.optional()
 }
 
-// optional lets bodies be missing in which all is optional.
+// optional makes a request body optional if all its fields are.
 func (g *Gateway) optional() {
 	spec := g.api.OpenAPI()
 	for _, path := range spec.Paths {
@@ -181,7 +180,7 @@ func (g *Gateway) optional() {
 	}
 }
 
-// others answers requests that are not for the API: for the page, and for what there is not.
+// others answers requests outside the API: it serves the page, and refuses everything else.
 func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && page.Serve(w, r) {
 		return
@@ -192,13 +191,13 @@ func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
 // ServeHTTP serves one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
 
-// OpenAPI returns the description of the API as JSON.
+// OpenAPI returns the OpenAPI document of the API as JSON.
 func (g *Gateway) OpenAPI() ([]byte, error) {
-	return g.api.OpenAPI().MarshalJSON() //nolint:wrapcheck // it cannot fail
+	return g.api.OpenAPI().MarshalJSON() //nolint:wrapcheck // cannot fail
 }
 
-// problemOf returns the problem of an error from the packages below. Why a session was deleted is for those who see all
-// sessions: whose it was is gone with it.
+// problemOf returns the problem of an error from lower packages. Only people who see all sessions learn why a session
+// was deleted, because its owner is no longer known.
 func (g *Gateway) problemOf(ctx context.Context, err error) *problem.Problem {
 	p := problem.Of(err, !g.disconnected())
 	switch {
@@ -218,14 +217,14 @@ func (g *Gateway) disconnected() bool { return g.cfg.Connected != nil && !g.cfg.
 // Limits of connections.
 const (
 	headerTime  = 10 * time.Second
-	requestTime = 30 * time.Second // for a body; uploads have more
-	writeTime   = 2 * time.Minute  // for a response; streams and exports have others
+	requestTime = 30 * time.Second // for a body; uploads have longer
+	writeTime   = 2 * time.Minute  // for a response; streams and exports have their own
 	idleTime    = 2 * time.Minute
 	maxHeader   = 32 << 10
-	leaveTime   = 5 * time.Second // for requests that run when Serve ends
+	leaveTime   = 5 * time.Second // for open requests when Serve ends
 )
 
-// Serve serves connections until ctx ends. Streams are told to reconnect then, to another gateway.
+// Serve serves connections until ctx ends. It then tells the readers of streams to reconnect, to another gateway.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: g, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: g.limits.Answer + writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -249,21 +248,21 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// answering begins a response that comes late: the time for writing it counts from here.
+// answering restarts the write timeout, for a response that took long to prepare.
 func answering(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // every connection has deadlines
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) // every connection supports deadlines
 }
 
 // person returns who sent a request.
 func person(ctx context.Context) *people.Person {
 	p, _ := ctx.Value(personKey{}).(*people.Person)
 	if p == nil {
-		return &people.Person{} // without a role, which may do nothing
+		return &people.Person{} // no role: it may do nothing
 	}
 	return p
 }
 
 type personKey struct{}
 
-// as returns the client that sends in a person's name.
+// as returns a client that sends commands in a person's name.
 func (g *Gateway) as(p *people.Person) *client.Client { return g.client.Named(p.Name) }

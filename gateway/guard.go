@@ -15,14 +15,14 @@ import (
 	"github.com/turnlog/turnlog/internal/tracing"
 )
 
-// guard checks where a request comes from, and from whom, before anything else looks at it.
+// guard checks the origin, the sender and the rate of each request before any handler sees it.
 func (g *Gateway) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, problem.New(http.StatusForbidden, "cross_origin", "a page of another site sent this request", "send it from the gateway's own page, or from a program with a token"))
 	}))
 	inner := origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, page.Prefix) && r.Method == http.MethodGet { // the same for everyone
+		if strings.HasPrefix(r.URL.Path, page.Prefix) && r.Method == http.MethodGet { // public files
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -50,7 +50,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			return
 		}
 		ctx := tracing.With(context.WithValue(r.Context(), personKey{}, p), r.Header.Get(tracing.HeaderParent), strings.Join(r.Header.Values(tracing.HeaderBaggage), ","))
-		if !p.Until.IsZero() { // streams end, too
+		if !p.Until.IsZero() { // this also ends streams
 			var stop context.CancelFunc
 			ctx, stop = context.WithDeadline(ctx, p.Until)
 			defer stop()
@@ -76,7 +76,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 	})
 }
 
-// probed answers the probes of whatever balances the load. They have no token, and name the machine by its address.
+// probed answers health checks of load balancers, which have no token and use the machine's address as host.
 func (g *Gateway) probed(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -95,7 +95,7 @@ func (g *Gateway) probed(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// unready says why the gateway cannot answer requests, or "".
+// unready returns why the gateway cannot answer requests, or "".
 func (g *Gateway) unready() string {
 	switch {
 	case g.closing.Err() != nil:
@@ -106,7 +106,7 @@ func (g *Gateway) unready() string {
 	return ""
 }
 
-// refuse answers a request with a problem, in the form that its protocol has.
+// refuse answers a request with a problem, in the format of the request's protocol.
 func refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
 	if strings.HasPrefix(r.URL.Path, openaiPath) {
 		maps.Copy(w.Header(), p.GetHeaders())

@@ -23,7 +23,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// file is a file of an input: inline, or one that POST /api/files has stored.
+// file is a file of an input: either inline, or stored with POST /api/files.
 type file struct {
 	Name string `json:"name" maxLength:"256"`
 	MIME string `json:"mime" maxLength:"256" example:"application/pdf"`
@@ -42,7 +42,7 @@ func (f file) part() (content.Part, error) {
 	return content.FilePart(f.Name, f.MIME, f.Data), nil
 }
 
-// inputItem returns what a person says.
+// inputItem returns the user's item with a text and files.
 func inputItem(text string, files []file) (content.Item, error) {
 	it := content.NewItem(content.User)
 	for _, f := range files {
@@ -81,7 +81,7 @@ type inputIn struct {
 	}
 }
 
-// sendInput puts input into the session's inbox. It is durable then, also without a node.
+// sendInput puts input into the session's inbox. The inbox keeps it even if no node is running.
 func (g *Gateway) sendInput(ctx context.Context, in *inputIn) (*acceptedOut, error) {
 	s, err := g.drive(ctx, in.ID, "send input to")
 	if err != nil {
@@ -106,7 +106,7 @@ func (g *Gateway) sendInput(ctx context.Context, in *inputIn) (*acceptedOut, err
 		}
 	case s.state.Closed:
 		return nil, problem.Refusal(&session.InvalidStateError{Reason: commands.ReasonClosed, Detail: "session " + string(s.state.Session) + " is closed"})
-	case c.OnBusy == events.Reject: // only a driver knows whether it is refused
+	case c.OnBusy == events.Reject: // only a driver can tell whether the session is busy
 		return g.ask(ctx, s, CommandKey{id}, c)
 	default:
 		if err := commands.Validate(c); err != nil {
@@ -139,7 +139,7 @@ func (g *Gateway) cancelTurn(ctx context.Context, in *cancelIn) (*acceptedOut, e
 	switch {
 	case in.Body.All:
 		c.Scope, c.Turn = commands.ScopeSession, ""
-	case c.Turn == "" && s.state.Turn != nil: // a cancel that comes late ends no later turn
+	case c.Turn == "" && s.state.Turn != nil: // a late cancel must not end a later turn
 		c.Turn = s.state.Turn.ID
 	}
 	return g.ask(ctx, s, in.CommandKey, c)
@@ -150,10 +150,10 @@ type fileIn struct {
 	MIME string `header:"Content-Type"`
 }
 
-// uploadTime bounds the time of an upload.
+// uploadTime limits the time of an upload.
 const uploadTime = 10 * time.Minute
 
-// storeFile takes the bytes of a file as they are, through a file of this machine.
+// storeFile stores an uploaded file. It buffers the body in a temporary file.
 func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamResponse, error) {
 	if person(ctx).Role == people.Viewer {
 		return nil, problem.MayNot("store files")
@@ -180,10 +180,10 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 	if !utf8.ValidString(name) {
 		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the name is not UTF-8", "encode it")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // every connection has deadlines
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // every connection supports deadlines
 	tmp, err := os.CreateTemp("", "turnlog-upload-*")
 	if err != nil {
-		return file{}, err //nolint:wrapcheck // it names the file
+		return file{}, err //nolint:wrapcheck // the error names the file
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
 	defer func() { _ = tmp.Close() }()
@@ -198,7 +198,7 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the file is empty", "send its bytes as the body")
 	}
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
-		return file{}, err //nolint:wrapcheck // it names the file
+		return file{}, err //nolint:wrapcheck // the error names the file
 	}
 	p, err := g.as(person(r.Context())).StoreFile(r.Context(), name, kind, tmp)
 	if err != nil {

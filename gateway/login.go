@@ -10,13 +10,13 @@ import (
 	"github.com/turnlog/turnlog/gateway/people"
 )
 
-// Paths of browsers that come and go.
+// Paths to log in and out.
 const (
 	loginPath  = "/login"
 	logoutPath = "/logout"
 )
 
-// logs answers a browser that logs in or out. It reports whether the request was for that.
+// logs handles the requests of a login or logout, and reports whether this was one.
 func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person) bool {
 	if r.Method == http.MethodPost && r.URL.Path == logoutPath {
 		people.Leave(w, r)
@@ -31,7 +31,7 @@ func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person)
 	}
 	var err error
 	switch {
-	case p != nil: // a link of another site does not change who a browser is
+	case p != nil: // a link on another site must not change who is logged in
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	case r.URL.Path == loginPath:
 		err = g.login.Begin(w, r)
@@ -44,7 +44,7 @@ func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person)
 	return true
 }
 
-// door shows a browser the ways in, and why the last one failed.
+// door shows the login page, with the reason if the last attempt failed.
 func (g *Gateway) door(w http.ResponseWriter, failed *problem.Problem) {
 	d := page.Door{Login: g.login != nil, Tokens: g.cfg.Access.Tokens(), Status: http.StatusUnauthorized}
 	if failed != nil && failed.Code() != "no_token" {
@@ -53,7 +53,7 @@ func (g *Gateway) door(w http.ResponseWriter, failed *problem.Problem) {
 	page.Enter(w, d)
 }
 
-// loginProblem returns the problem of an error about a person of a provider.
+// loginProblem returns the problem of an error from an OpenID Connect login.
 func loginProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, people.ErrNoRole):

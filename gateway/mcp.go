@@ -28,27 +28,27 @@ import (
 const (
 	mcpPath = "/mcp"
 
-	// mcpStateless is the first version of the protocol whose requests belong to no session, and whose questions end a
-	// request. Before it, a client is asked within a session, which the gateway that began it has.
+	// mcpStateless is the first protocol version without sessions. In it, a question ends the request. Earlier versions
+	// ask within an MCP session, which only the gateway that started it holds.
 	mcpStateless = "2026-07-28"
 
-	// mcpIdle is how long a session of a client lives without requests, and how long a question waits for its person.
+	// mcpIdle is how long an MCP session lives without requests, and how long a question waits for an answer.
 	mcpIdle = 30 * time.Minute
 
-	// mcpMost is how many sessions of clients a person may have. Clients that never end theirs begin another one each time.
+	// mcpMost is how many MCP sessions a person may have. It is needed because some clients start sessions and never end them.
 	mcpMost = 100
 
 	// mcpDefault is the name of the tool that runs the default model.
 	mcpDefault = "turnlog"
 )
 
-// mcpServers are the servers of all people. A person's lists the agents of which they may open sessions.
+// mcpServers has an MCP server for each person. It lists the agents whose sessions the person may open.
 type mcpServers struct {
 	g               *Gateway
-	sessions, alone *mcp.StreamableHTTPHandler // for clients with a session, and without
+	sessions, alone *mcp.StreamableHTTPHandler // for clients with and without MCP sessions
 
 	mu      sync.Mutex
-	people  map[string]*mcp.Server // by the person as JSON
+	people  map[string]*mcp.Server // the key is the person as JSON
 	leaving map[*mcp.ServerSession]bool
 	left    sync.WaitGroup
 }
@@ -57,7 +57,7 @@ func (g *Gateway) mcpRoutes() {
 	m := &mcpServers{g: g, people: map[string]*mcp.Server{}, leaving: map[*mcp.ServerSession]bool{}}
 	m.sessions = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
 		EventStore: mcp.NewMemoryEventStore(nil), SessionTimeout: mcpIdle,
-		MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true, // guard has checked the host
+		MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true, // guard checked the host
 	})
 	m.alone = mcp.NewStreamableHTTPHandler(m.server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
@@ -66,10 +66,10 @@ func (g *Gateway) mcpRoutes() {
 	g.mux.Handle(mcpPath, m)
 }
 
-// errClosing is why a call ends before its turn.
+// errClosing ends the calls when the gateway stops. Their turns continue.
 var errClosing = errors.New("the gateway stops")
 
-// ServeHTTP serves a request of a client.
+// ServeHTTP serves an MCP request.
 func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		body, err := bodyOf(w, r)
@@ -81,10 +81,10 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := lasting.New(w, feed.CutAfter*m.g.limits.Patience, m.g.limits.Heartbeat)
 	defer p.End()
-	if r.Method == http.MethodGet { // the other streams end with their calls
+	if r.Method == http.MethodGet { // other streams end with their calls
 		ctx, stop := context.WithCancel(r.Context())
 		defer stop()
-		defer context.AfterFunc(m.g.closing, stop)() //nolint:contextcheck // it ends with either
+		defer context.AfterFunc(m.g.closing, stop)() //nolint:contextcheck // it ends when either does
 		r = r.WithContext(ctx)
 	}
 	id := r.Header.Get("Mcp-Session-Id")
@@ -101,7 +101,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newMCP returns the ID of a session that only one person can use.
+// newMCP returns the ID of an MCP session that only one person can use.
 func newMCP(person string) string {
 	nonce := rand.Text()
 	return nonce + "-" + again.SessionOf(person, nonce)
@@ -112,7 +112,7 @@ func ownsMCP(person, id string) bool {
 	return of == again.SessionOf(person, nonce)
 }
 
-// makeRoom ends the oldest sessions of a person who has as many as there may be. Calls in them end first.
+// makeRoom ends a person's oldest MCP sessions to keep the limit. Closing a session waits for its calls.
 func (m *mcpServers) makeRoom(s *mcp.Server) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *mcpServers) makeRoom(s *mcp.Server) {
 	for _, ss := range all[:max(0, len(all)-mcpMost+1)] {
 		m.leaving[ss] = true
 		m.left.Go(func() {
-			_ = ss.Close() // its client begins another one
+			_ = ss.Close() // its client starts another one
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			delete(m.leaving, ss)
@@ -128,24 +128,24 @@ func (m *mcpServers) makeRoom(s *mcp.Server) {
 	}
 }
 
-// end ends all sessions.
+// end ends all MCP sessions.
 func (m *mcpServers) end() {
 	m.mu.Lock()
 	for _, s := range m.people {
 		for ss := range s.Sessions() {
-			_ = ss.Close() // its client has no stream any more
+			_ = ss.Close() // its client no longer has a stream
 		}
 	}
 	m.mu.Unlock()
 	m.left.Wait()
 }
 
-// server returns the server of the sender of a request.
+// server returns the MCP server of the request's sender.
 func (m *mcpServers) server(r *http.Request) *mcp.Server {
 	p := person(r.Context())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := jsonText(p) // whose role is another one is as another person
+	key := jsonText(p) // another role needs another server
 	if s := m.people[key]; s != nil {
 		return s
 	}
@@ -159,7 +159,7 @@ func (m *mcpServers) server(r *http.Request) *mcp.Server {
 	return s
 }
 
-// mcpTools are the tools of a server.
+// mcpTools keeps the tools of an MCP server up to date.
 type mcpTools struct {
 	g      *Gateway
 	person *people.Person
@@ -169,12 +169,12 @@ type mcpTools struct {
 	rows []agentRow
 }
 
-// refresh is a middleware before which the tools are the agents that there are.
+// refresh is middleware that updates the tools to the current agents before a client lists or calls them.
 func (t *mcpTools) refresh(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ctx, stop := context.WithCancelCause(context.WithValue(ctx, personKey{}, t.person))
 		defer stop(nil)
-		defer context.AfterFunc(t.g.closing, func() { stop(errClosing) })() //nolint:contextcheck // it ends with either
+		defer context.AfterFunc(t.g.closing, func() { stop(errClosing) })() //nolint:contextcheck // it ends when either does
 		if method == "tools/list" || method == "tools/call" {
 			if err := t.update(ctx); err != nil {
 				p := t.g.problemOf(ctx, err)
@@ -216,7 +216,7 @@ func (t *mcpTools) update(ctx context.Context) error {
 	return nil
 }
 
-// mcpTool returns the tool that has an agent or a model answer.
+// mcpTool returns the handler of a tool that runs an agent or a model.
 func (g *Gateway) mcpTool(model string) mcp.ToolHandlerFor[mcptool.Input, mcptool.Result] {
 	return func(ctx context.Context, req *mcp.CallToolRequest, in mcptool.Input) (*mcp.CallToolResult, mcptool.Result, error) {
 		res, data, err := g.mcpCall(ctx, model, req, in)

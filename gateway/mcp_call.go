@@ -23,18 +23,18 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// mcpTurn is the turn that a call is about.
+// mcpTurn is the turn that a tool call follows.
 type mcpTurn struct {
 	feed.Following
 
 	id    content.SessionID
 	n     int
-	told  uint64 // what happened up to this entry, its client knows
-	known uint64 // the gateway knows what the turn waited for before this entry
-	later bool   // a person has put off a question
+	told  uint64 // the client knows the progress up to this entry
+	known uint64 // questions before this entry are no longer open
+	later bool   // a person postponed a question
 }
 
-// mcpCall follows a turn until it ends, or waits for what this client cannot decide.
+// mcpCall follows a turn until it ends, or waits for a decision that this client cannot make.
 func (g *Gateway) mcpCall(ctx context.Context, model string, req *mcp.CallToolRequest, in mcptool.Input) (res *mcp.CallToolResult, data mcptool.Result, err error) {
 	t, err := g.mcpBegin(ctx, model, req, in)
 	if err != nil {
@@ -74,7 +74,7 @@ func (g *Gateway) mcpCall(ctx context.Context, model string, req *mcp.CallToolRe
 	}
 }
 
-// mcpBegin does what a call asks: it starts a turn, decides what one asks, or joins the latest one.
+// mcpBegin carries out a call: it starts a turn, answers a turn's questions, or joins the latest turn.
 func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolRequest, in mcptool.Input) (mcpTurn, error) {
 	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
 	defer stop()
@@ -109,7 +109,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 	return g.mcpJoin(ctx, s, s.state.Turns, s.head.Seq)
 }
 
-// mcpJoin returns a turn of a session that was read, of which the client was told what happened up to an entry.
+// mcpJoin returns the n-th turn of a session. The client already knows its progress up to the entry told.
 func (g *Gateway) mcpJoin(ctx context.Context, s seen, n int, told uint64) (mcpTurn, error) {
 	at, err := g.turnAt(ctx, s, n)
 	return mcpTurn{Following: g.from(s.state.Session, at), id: s.state.Session, n: n, told: told, known: s.head.Seq}, err
@@ -120,7 +120,7 @@ func elicit(a events.Approval) *mcp.ElicitParams {
 	return &mcp.ElicitParams{Mode: "form", Message: f.Message, RequestedSchema: f.Schema}
 }
 
-// mcpAsks ends a request with the questions that hold its turn. The client sends it again, with the answers.
+// mcpAsks ends a request with the questions that its turn waits for. The client repeats the request with the answers.
 func mcpAsks(t mcpTurn, c *mcptool.Call) *mcp.CallToolResult {
 	asks, st := mcp.InputRequestMap{}, mcptool.State{Session: t.id, Turn: t.n, Told: c.Entry(), Asked: map[content.ApprovalID]string{}}
 	for _, a := range c.Open() {
@@ -129,7 +129,7 @@ func mcpAsks(t mcpTurn, c *mcptool.Call) *mcp.CallToolResult {
 	return &mcp.CallToolResult{InputRequests: asks, RequestState: jsonText(st)}
 }
 
-// mcpAnswer decides what a client was asked.
+// mcpAnswer sends the client's answers to the session as decisions.
 func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpTurn, error) {
 	var st mcptool.State
 	if err := json.Unmarshal([]byte(p.RequestState), &st); err != nil {
@@ -142,7 +142,7 @@ func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpT
 	later := false
 	for _, a := range s.state.PendingApprovals() {
 		answer, ok := p.InputResponses[string(a.ID)].(*mcp.ElicitResult)
-		if !ok || st.Asked[a.ID] != a.Digest { // it is asked again, about the arguments that it has now
+		if !ok || st.Asked[a.ID] != a.Digest { // ask again: there is no answer, or the arguments changed
 			continue
 		}
 		put, err := g.mcpDecide(ctx, st.Session, a, answer)
@@ -162,7 +162,7 @@ func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpT
 	return t, err
 }
 
-// mcpAsk asks the person of a client, in its session, until a question is decided elsewhere.
+// mcpAsk asks the client's person each open question in turn, over the MCP session. It stops when one is postponed.
 func (g *Gateway) mcpAsk(ctx context.Context, ss *mcp.ServerSession, t *mcpTurn, c *mcptool.Call) error {
 	for _, a := range c.Open() {
 		s, err := g.see(ctx, string(t.id))
@@ -196,7 +196,7 @@ func (g *Gateway) mcpAsk(ctx context.Context, ss *mcp.ServerSession, t *mcpTurn,
 	return err
 }
 
-// mcpElicit asks about an approval. It returns nil if that is decided elsewhere meanwhile. A person who does not answer puts it off.
+// mcpElicit asks about an approval. It returns nil if another client decides it first. No answer postpones the question.
 func (g *Gateway) mcpElicit(ctx context.Context, ss *mcp.ServerSession, s seen, a events.Approval) (*mcp.ElicitResult, error) {
 	asking, stop := context.WithTimeout(ctx, mcpIdle)
 	decided, done := false, make(chan struct{})
@@ -219,16 +219,17 @@ func (g *Gateway) mcpElicit(ctx context.Context, ss *mcp.ServerSession, s seen, 
 	<-done
 	switch {
 	case decided:
-		return nil, nil //nolint:nilnil // there is no answer, and none is needed
+		return nil, nil //nolint:nilnil // no answer is needed
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case err != nil: // the client cannot ask, or its answer is none
-		return &mcp.ElicitResult{Action: "cancel"}, nil //nolint:nilerr // so nothing is decided
+	case err != nil: // the client cannot ask, or its answer is invalid
+		return &mcp.ElicitResult{Action: "cancel"}, nil //nolint:nilerr // nothing is decided
 	}
 	return answer, nil
 }
 
-// mcpDecide decides an approval as a person has answered. It reports whether they put it off. What was decided elsewhere stays so.
+// mcpDecide sends a person's answer as a decision and reports whether they postponed it. An earlier decision by
+// another client stands.
 func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.Approval, answer *mcp.ElicitResult) (later bool, err error) {
 	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
 	defer stop()
@@ -251,8 +252,8 @@ func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.
 	return false, err
 }
 
-// mcpLeave ends a call before its turn. The turn is cancelled if its client has cancelled the request, or closed a
-// connection that stands for it. It goes on if the gateway stops, or the client's session ends.
+// mcpLeave ends a call before its turn. It cancels the turn if the client canceled the request, or closed the
+// connection of a request without a session. The turn continues if the gateway stops or the MCP session ends.
 func (g *Gateway) mcpLeave(ctx context.Context, t mcpTurn, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errClosing):

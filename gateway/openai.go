@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// openaiPath begins the paths for OpenAI's clients.
+// openaiPath is the prefix of paths for OpenAI's clients.
 const openaiPath = "/v1/"
 
 func (g *Gateway) openaiRoutes() {
@@ -51,7 +51,7 @@ func (g *Gateway) openaiRoutes() {
 	}
 }
 
-// openaiError returns a problem as OpenAI's clients expect it.
+// openaiError converts a problem into the format that OpenAI's clients expect.
 func openaiError(p *problem.Problem) *openai.Error {
 	return openai.NewError(p.Status, p.Code(), "", p.Detail+": "+p.Do)
 }
@@ -73,11 +73,11 @@ func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, problem.Truncated(http.StatusBadRequest, "the body ended early: "+err.Error())
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a deadline would end a request that waits for its turn
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a deadline would end a request while it waits for its turn
 	return body, nil
 }
 
-// listOpenAI lists the agents, and the default model, as models.
+// listOpenAI lists the agents and the default model as models.
 func (g *Gateway) listOpenAI(w http.ResponseWriter, r *http.Request) error {
 	list, err := g.agents(r.Context(), nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func (g *Gateway) listOpenAI(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// answersOf returns who answers in a session: its agent or its model.
+// answersOf returns the name of the session's agent, or of its model if it has no agent.
 func answersOf(s *loop.State) string {
 	if s.Config.Agent != nil {
 		return s.Config.Agent.Name
@@ -105,7 +105,7 @@ func answersOf(s *loop.State) string {
 	return s.Config.Model
 }
 
-// fold shows a dialect what a session does, until done.
+// fold passes the events of a session to show until done returns true.
 func (g *Gateway) fold(ctx context.Context, f feed.Following, show func(stream.Event), done func() bool) error {
 	for u, err := range f.Updates(ctx) {
 		if err != nil {
@@ -123,15 +123,15 @@ func (g *Gateway) fold(ctx context.Context, f feed.Following, show func(stream.E
 	return context.Cause(ctx)
 }
 
-// response is a response that exists.
+// response is an existing response.
 type response struct {
 	*openai.Responses
 
 	seen seen
-	at   journal.Head // the place before its turn
+	at   journal.Head // the head before its turn
 }
 
-// responseOf returns the projection onto a response that exists.
+// responseOf returns an existing response, without the events up to a sequence number.
 func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (response, error) {
 	id, err := openai.ParseID(text)
 	if err != nil {
@@ -144,7 +144,7 @@ func (g *Gateway) responseOf(ctx context.Context, text string, after int64) (res
 	return g.responseIn(ctx, s, id, after)
 }
 
-// responseIn is responseOf for a session that was seen.
+// responseIn is responseOf for a session that is already read.
 func (g *Gateway) responseIn(ctx context.Context, s seen, id openai.ID, after int64) (response, error) {
 	at, err := g.turnAt(ctx, s, id.Turn)
 	if problem.Is(err, http.StatusNotFound) {
@@ -221,7 +221,7 @@ func (g *Gateway) cancelResponse(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// responses is the dialect of the Responses API.
+// responses writes a session in the format of the Responses API.
 type responses struct {
 	*openai.Responses
 	feed.Silent
@@ -236,7 +236,7 @@ func (responses) Stop(*feed.Writer, *problem.Problem) {}
 
 func (responses) Reconnect(*feed.Writer, string) {}
 
-// chat is the dialect of Chat Completions.
+// chat writes a session in the format of Chat Completions.
 type chat struct {
 	*openai.Chat
 	feed.Silent

@@ -26,7 +26,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// asked is what a request of an OpenAI client became.
+// asked is the result of a request: the response or completion, and the session to follow.
 type asked struct {
 	feed.Following
 
@@ -34,7 +34,7 @@ type asked struct {
 	model string
 }
 
-// createResponse starts a turn, or decides what one asks, and answers with the response or its stream.
+// createResponse starts a turn, or decides a turn's questions, and answers with the response or its stream.
 func (g *Gateway) createResponse(w http.ResponseWriter, r *http.Request) error {
 	body, err := bodyOf(w, r)
 	if err != nil {
@@ -61,7 +61,7 @@ func (g *Gateway) createResponse(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// respond does what a request for a response asks.
+// respond carries out a request for a response.
 func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandKey) (asked, error) {
 	ctx, stop := context.WithTimeout(ctx, g.limits.Answer)
 	defer stop()
@@ -97,12 +97,12 @@ func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandK
 	return g.begin(ctx, req.Model, opening(req, again.SessionOf(person(ctx).Name, command), command))
 }
 
-// opening returns how the session of a request starts.
+// opening returns the options of a request's new session.
 func opening(req *openai.Request, id, command string) client.Options {
 	return client.Options{ID: content.SessionID(id), SystemPrompt: req.System, Transcript: req.History, Input: req.Input, Command: command}
 }
 
-// begin opens a session with its first turn, for a model of GET /v1/models.
+// begin opens a session with its first turn. model is a name from GET /v1/models.
 func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (asked, error) {
 	p := person(ctx)
 	config, err := g.configFor(ctx, model)
@@ -123,7 +123,7 @@ func (g *Gateway) begin(ctx context.Context, model string, o client.Options) (as
 	return asked{g.from(o.ID, journal.Head{}), openai.ID{Session: o.ID, Turn: 1, Part: 1}, cmp.Or(agent, config.Model)}, nil
 }
 
-// configFor returns how a session of a model of GET /v1/models starts: an agent's, or a model's.
+// configFor returns the configuration of a session for a name from GET /v1/models: an agent or a model.
 func (g *Gateway) configFor(ctx context.Context, name string) (events.Config, error) {
 	d := g.cfg.Defaults
 	if name == "" || name == d.Model {
@@ -144,7 +144,7 @@ func (g *Gateway) configFor(ctx context.Context, name string) (events.Config, er
 	return events.Config{}, problem.New(http.StatusNotFound, "model_not_found", "there is no agent or model "+strconv.Quote(name), "GET /v1/models lists them")
 }
 
-// fits checks that a request asks for what the session is.
+// fits checks that the model and the system prompt of a request are those of the session.
 func fits(s seen, model, system string) error {
 	if name := answersOf(s.state); model != "" && model != name {
 		return problem.New(http.StatusBadRequest, "model_differs", "the session runs "+name, "give that, or begin another one")
@@ -156,14 +156,14 @@ func fits(s seen, model, system string) error {
 	return nil
 }
 
-// proceed starts the next turn of a session: after the turn with a number, or after the last one if that is 0.
+// proceed starts the next turn of a session. If turn is not 0, it must be the number of the latest turn.
 func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key CommandKey, turn int) (asked, error) {
 	if !person(ctx).MayDrive(s.subject) {
 		return asked{}, problem.MayNot("send input to a session that you did not open")
 	}
 	id := openai.ID{Session: s.state.Session, Part: 1}
 	model := answersOf(s.state)
-	if key.Key != "" { // a retry gets what it got before, however long ago that was
+	if key.Key != "" { // a retry gets its original turn, no matter how old
 		n, at, err := g.causedBy(ctx, s, key.Key, req.Input)
 		if err != nil {
 			return asked{}, err
@@ -191,7 +191,7 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 	return asked{f, id, model}, err
 }
 
-// submit starts a turn with input, and returns its number and what happens from before it on.
+// submit starts a turn with input. It returns the turn's number, and the session to follow from before the turn.
 func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f feed.Following, err error) {
 	id := s.state.Session
 	said := commands.SubmitInput{Items: input, OnBusy: events.Reject}
@@ -209,7 +209,7 @@ func (g *Gateway) submit(ctx context.Context, s seen, command string, input []co
 	return turn, g.fromCursor(id, s.head, cursorOf(s)), nil
 }
 
-// startedIn returns the number of the turn that an entry starts.
+// startedIn returns the number of the turn that an entry starts, if it starts one.
 func startedIn(e events.Entry) (int, bool) {
 	for _, ev := range e.Events {
 		if t, ok := ev.(events.TurnStarted); ok {
@@ -221,14 +221,15 @@ func startedIn(e events.Entry) (int, bool) {
 
 // entryOf returns the entry that a command caused; 0: none.
 func entryOf(s *loop.State, command string) uint64 {
-	if i := slices.Index(s.Causes, command); i >= 0 { // one of the last ones
+	if i := slices.Index(s.Causes, command); i >= 0 { // one of the latest entries
 		return s.Seq - uint64(len(s.Causes)-1-i) //nolint:gosec // an index
 	}
 	return commands.Recall(&s.Asks, command)
 }
 
-// caused reads the entry that a command caused in a session that was read before it was sent, and after; without a
-// sequence: none. If another command has its ID, it returns a problem.
+// caused reads the entry that a command caused. before and now are the session before and after the command was sent.
+// The record has no sequence number if there is no such entry. If another command has the same ID, caused returns a
+// problem.
 func (g *Gateway) caused(ctx context.Context, before, now seen, command string, c commands.Command) (rec journal.Record, err error) {
 	entry := entryOf(now.state, command)
 	if entry > 0 && entry <= before.head.Seq {
@@ -247,7 +248,7 @@ func (g *Gateway) caused(ctx context.Context, before, now seen, command string, 
 	return rec, err
 }
 
-// causedBy returns the turn that input started, and the place before it; 0: none.
+// causedBy returns the turn that input started, and the head before it. The turn is 0 if there is none.
 func (g *Gateway) causedBy(ctx context.Context, s seen, command string, input []content.Item) (turn int, at journal.Head, err error) {
 	rec, err := g.caused(ctx, s, s, command, commands.SubmitInput{Items: input})
 	if err != nil || rec.Seq == 0 {
@@ -257,7 +258,7 @@ func (g *Gateway) causedBy(ctx context.Context, s seen, command string, input []
 	return turn, seek.Before(rec), nil
 }
 
-// decideAs decides what a response asks. The response that follows is the next part of the turn.
+// decideAs decides the questions of a response. The next response is the next part of the turn.
 func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *openai.Request, key CommandKey) (asked, error) {
 	if !person(ctx).MayDecide(s.subject) {
 		return asked{}, problem.MayNot("decide what this session asks")
@@ -277,7 +278,7 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 		}
 		v := commands.ResolveApproval{Approval: d.Approval, Approve: d.Approve, Reason: d.Reason, By: person(ctx).Name}
 		if a, pending := pendingAbout(s.state.PendingApprovals(), d.Approval); pending {
-			if was, ok := before.Asks(d.Approval); ok { // another person may have changed the arguments since
+			if was, ok := before.Asks(d.Approval); ok { // another person may have changed the arguments
 				a.Input = was.Input
 			}
 			v.Shown = statement.Shown(a)
@@ -299,7 +300,7 @@ func (g *Gateway) decideAs(ctx context.Context, s seen, id openai.ID, req *opena
 	return asked{}, errors.New("the decision is not in the journal")
 }
 
-// completeChat starts a turn with the last message of the user.
+// completeChat starts a turn with the user's last message.
 func (g *Gateway) completeChat(w http.ResponseWriter, r *http.Request) error {
 	body, err := bodyOf(w, r)
 	if err != nil {
@@ -338,7 +339,7 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 	if err != nil {
 		return asked{}, err
 	}
-	if chat == "" { // only the last message counts
+	if chat == "" { // without a chat, only the last message counts
 		if n := len(req.History); n > 0 {
 			h.Set("X-Turnlog-Dropped-Messages", strconv.Itoa(n))
 		}
@@ -353,7 +354,7 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 	if err != nil {
 		return asked{}, err
 	}
-	if s.subject.Owner != person(ctx).Name { // who sees all sessions would say in it what is meant for the own one
+	if s.subject.Owner != person(ctx).Name { // a person who sees all sessions must not continue another person's chat by mistake
 		return asked{}, problem.MayNot("continue a chat in a session that you did not open")
 	}
 	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(stream.SaidBy(req.History), stream.SaidBy(s.state.Transcript)) {

@@ -112,7 +112,7 @@ func (g *Gateway) entries(ctx context.Context, in *entriesIn) (*entriesOut, erro
 	out.Body.Entries = []json.RawMessage{}
 	var after journal.Record
 	if in.After > 0 {
-		if after, err = seek.Entry(ctx, g.client, s.state.Session, s.head, in.After); isNotFound(err) { // nothing is after it
+		if after, err = seek.Entry(ctx, g.client, s.state.Session, s.head, in.After); isNotFound(err) { // no entries follow
 			return out, nil
 		}
 	}
@@ -157,7 +157,7 @@ func (g *Gateway) verify(ctx context.Context, in *SessionPath) (*verifyOut, erro
 	return out, nil
 }
 
-// exportTime bounds the time of an export to a slow reader.
+// exportTime limits the time of an export to a slow reader.
 const exportTime = 10 * time.Minute
 
 func (g *Gateway) export(ctx context.Context, in *SessionPath) (*huma.StreamResponse, error) {
@@ -165,15 +165,15 @@ func (g *Gateway) export(ctx context.Context, in *SessionPath) (*huma.StreamResp
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it has the context of its request
+	return &huma.StreamResponse{Body: func(hc huma.Context) { //nolint:contextcheck // it uses the request's context
 		r, w := humago.Unwrap(hc)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)) // every connection has deadlines
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)) // every connection supports deadlines
 		w.Header().Set("Content-Type", "application/jsonl")
 		w.Header().Set("Content-Disposition", `attachment; filename="`+string(s.state.Session)+`.jsonl"`)
 		err := audit.Export(w, g.client.Records(r.Context(), s.state.Session, 0))
 		if err != nil && r.Context().Err() == nil {
 			g.log.Warn("export cut off", zap.Error(err))
-			panic(http.ErrAbortHandler) // so that the reader sees that it is not complete
+			panic(http.ErrAbortHandler) // shows the reader that the export is incomplete
 		}
 	}}, nil
 }

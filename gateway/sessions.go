@@ -25,7 +25,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// listedAs returns what decides about a session in a list.
+// listedAs returns the subject of a session in a list, which decides who may see it.
 func listedAs(s report.Summary) people.Subject {
 	out := people.Subject{Owner: s.Owner}
 	if s.Agent != nil {
@@ -34,14 +34,14 @@ func listedAs(s report.Summary) people.Subject {
 	return out
 }
 
-// seen is a session that a person may see.
+// seen is a session as it was read for a request.
 type seen struct {
 	state   *loop.State
 	head    journal.Head
 	subject people.Subject
 }
 
-// see reads a session if the sender of the request may see it. Otherwise there is none.
+// see reads a session if the sender of the request may see it. Otherwise it reports that the session does not exist.
 func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
 	id, err := content.ParseSessionID(text)
 	if err != nil {
@@ -54,7 +54,7 @@ func (g *Gateway) see(ctx context.Context, text string) (seen, error) {
 	return s, err
 }
 
-// read reads a session, whoever may see it.
+// read reads a session without checking who may see it.
 func (g *Gateway) read(ctx context.Context, id content.SessionID) (seen, error) {
 	state, head, err := g.client.Read(ctx, id)
 	if isNotFound(err) {
@@ -83,20 +83,20 @@ func (g *Gateway) drive(ctx context.Context, id, what string) (seen, error) {
 	return s, err
 }
 
-// SessionPath is the part of a request that names a session.
+// SessionPath names a session in a request path.
 type SessionPath struct {
 	ID string `path:"id" maxLength:"128" doc:"the session"`
 }
 
-// CommandKey is the part of a request that asks a session for something.
+// CommandKey is the idempotency key of a request.
 type CommandKey struct {
 	Key string `header:"Idempotency-Key" doc:"the ID of the command: a retry with the same one never acts twice; 16 to 128 letters, digits, - and _; without it, a new one"`
 }
 
-// minKey is the length of the shortest key: keys of several people must not meet by accident.
+// minKey is the minimum length of a key: keys of different people must not collide by accident.
 const minKey = 16
 
-// command returns the ID of the command.
+// command returns the ID of the command: the key, or a new ID.
 func (k CommandKey) command() (string, error) {
 	if k.Key == "" {
 		return ulid.Make().String(), nil
@@ -107,7 +107,7 @@ func (k CommandKey) command() (string, error) {
 	return k.Key, nil
 }
 
-// accepted is a command that was accepted.
+// accepted is an accepted command.
 type accepted struct {
 	Session content.SessionID `json:"session"`
 	Command string            `json:"command" doc:"its ID, which is the cause of the journal's entry about it"`
@@ -124,7 +124,7 @@ func op(method, path, summary string, status int, errs ...int) huma.Operation {
 	}
 }
 
-// text describes a response that is no JSON.
+// text describes a response that is not JSON.
 func text(what, kind string) *huma.Response {
 	return &huma.Response{Description: what, Content: map[string]*huma.MediaType{kind: {Schema: &huma.Schema{Type: "string"}}}}
 }
@@ -192,7 +192,7 @@ func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error
 	return out, err
 }
 
-// complain logs an error that does not end a request.
+// complain logs why a list leaves out a session.
 func (g *Gateway) complain(err error) { g.log.Warn("session not listed", zap.Error(err)) }
 
 type openIn struct {
@@ -211,13 +211,13 @@ type openIn struct {
 	}
 }
 
-// maxMetadata is how many keys the metadata of a session may have: each is put among the others.
+// maxMetadata is the maximum number of metadata keys of a session: adding a key searches the others.
 const maxMetadata = 100
 
-// metadata is a set of JSON values.
+// metadata maps keys to JSON values.
 type metadata map[string]json.RawMessage
 
-// openedOut says which session was opened.
+// openedOut names the session that was opened.
 type openedOut struct {
 	Location string `header:"Location"`
 	Body     accepted
@@ -263,7 +263,7 @@ func (g *Gateway) start(ctx context.Context, p *people.Person, o client.Options)
 		return nil, err
 	}
 	_ = s.Close(ctx)
-	got, err := g.see(ctx, string(o.ID)) // it may be somebody's who sent the same command
+	got, err := g.see(ctx, string(o.ID)) // another person may have used the same command ID
 	if err == nil {
 		_, err = g.caused(ctx, seen{}, got, o.Command, commands.OpenSession{Input: o.Input, From: o.From.Place()})
 	}
@@ -286,7 +286,7 @@ type forkIn struct {
 	}
 }
 
-// forkSession starts a fork, whose owner is the person who asked for it.
+// forkSession starts a fork. Its owner is the sender of the request.
 func (g *Gateway) forkSession(ctx context.Context, in *forkIn) (*openedOut, error) {
 	p := person(ctx)
 	origin, err := g.see(ctx, in.ID)
@@ -317,7 +317,7 @@ func (g *Gateway) forkSession(ctx context.Context, in *forkIn) (*openedOut, erro
 }
 
 func (m metadata) of(owner string) (content.Metadata, error) {
-	for _, key := range []string{report.MetaOwner, report.MetaFolder} { // an editor lists the sessions of its folder
+	for _, key := range []string{report.MetaOwner, report.MetaFolder} { // editors list sessions by folder
 		if _, ok := m[key]; ok {
 			return nil, problem.Unprocessable("bad_metadata", "the metadata has the key "+key, "leave it out: the gateway sets the owner, and editors their folder")
 		}
@@ -332,7 +332,7 @@ func (m metadata) of(owner string) (content.Metadata, error) {
 	return out.With(report.MetaOwner, owner), nil
 }
 
-// configOf returns how a session starts.
+// configOf returns the configuration of a new session.
 func (g *Gateway) configOf(model, agent, version string) (events.Config, error) {
 	if model == "" && agent == "" {
 		return g.cfg.Defaults, nil
@@ -353,7 +353,7 @@ func (g *Gateway) configOf(model, agent, version string) (events.Config, error) 
 
 type sessionOut struct{ Body shown }
 
-// shown is a session, with what the sender may do with it.
+// shown is a session and what the sender may do with it.
 type shown struct {
 	report.Session
 
@@ -397,7 +397,7 @@ func (g *Gateway) closeSession(ctx context.Context, in *closeIn) (*acceptedOut, 
 	return g.ask(ctx, s, in.CommandKey, commands.Close{Reason: in.Body.Reason})
 }
 
-// ask has a session decide a command, in the name of the sender.
+// ask sends a command in the sender's name and waits for the session's decision.
 func (g *Gateway) ask(ctx context.Context, s seen, key CommandKey, c commands.Command) (*acceptedOut, error) {
 	id, err := key.command()
 	if err != nil {
@@ -413,14 +413,14 @@ func (g *Gateway) ask(ctx context.Context, s seen, key CommandKey, c commands.Co
 	return &acceptedOut{accepted{s.state.Session, id}}, nil
 }
 
-// askIn is ask with the ID of the command. It returns the session as it is then.
+// askIn is ask with a command ID. It returns the session after the decision.
 func (g *Gateway) askIn(ctx context.Context, s seen, id string, c commands.Command) (now seen, err error) {
-	state := s.state.Fork() // what was seen stays as it was
+	state := s.state.Fork() // do not change the caller's state
 	one, err := g.as(person(ctx)).AttachTo(ctx, &state, s.head)
 	if err != nil {
 		return seen{}, err
 	}
 	err = one.AskAs(ctx, id, c)
-	_ = one.Close(context.WithoutCancel(ctx)) // this was the only user of the state
+	_ = one.Close(context.WithoutCancel(ctx)) // nothing else uses this state
 	return seen{&state, one.Head(), s.subject}, err
 }

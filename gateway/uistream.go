@@ -43,14 +43,14 @@ type uiChatIn struct {
 	}
 }
 
-// uiAnswer is the parts of a turn that a response streams.
+// uiAnswer has the parts of a turn that a response streams.
 type uiAnswer struct {
 	feed.Following
 
 	chunks *uistream.Stream
 }
 
-// uiStream is the dialect of the AI SDK.
+// uiStream writes a session in the format of the AI SDK.
 type uiStream struct {
 	*uistream.Stream
 	feed.Silent
@@ -72,7 +72,7 @@ func (d uiStream) Reconnect(e *feed.Writer, why string) {
 	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
 }
 
-// stream streams an answer.
+// stream returns the response that streams an answer.
 func (a uiAnswer) stream(g *Gateway) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
@@ -81,7 +81,7 @@ func (a uiAnswer) stream(g *Gateway) *huma.StreamResponse {
 	}}
 }
 
-// uiChat takes a message or decisions.
+// uiChat handles a new message, or decisions.
 func (g *Gateway) uiChat(ctx context.Context, in *uiChatIn) (*huma.StreamResponse, error) {
 	within, stop := context.WithTimeout(ctx, g.limits.Answer)
 	defer stop()
@@ -89,7 +89,7 @@ func (g *Gateway) uiChat(ctx context.Context, in *uiChatIn) (*huma.StreamRespons
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	return a.stream(g), nil //nolint:contextcheck // it has the context of its request
+	return a.stream(g), nil //nolint:contextcheck // it uses the request's context
 }
 
 func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error) {
@@ -138,7 +138,7 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	return uiAnswer{a.Following, uistream.NewStream(o.ID, 1, 1, 1)}, err
 }
 
-// uiReplay streams a turn from its beginning to its end, or to the question that holds it.
+// uiReplay streams a turn from its beginning to its end, or to the question that it waits for.
 func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, error) {
 	at, err := g.turnAt(ctx, s, turn)
 	if err != nil {
@@ -156,7 +156,7 @@ func (g *Gateway) uiReplay(ctx context.Context, s seen, turn int) (uiAnswer, err
 	return uiAnswer{g.from(s.state.Session, at), uistream.NewStream(s.state.Session, turn, 1, probe.Part())}, nil
 }
 
-// uiResume streams the message that is being written.
+// uiResume streams the message of the open turn.
 func (g *Gateway) uiResume(ctx context.Context, in *SessionPath) (*huma.StreamResponse, error) {
 	s, err := g.see(ctx, in.ID)
 	if err != nil {
@@ -169,7 +169,7 @@ func (g *Gateway) uiResume(ctx context.Context, in *SessionPath) (*huma.StreamRe
 	if err != nil {
 		return nil, g.problemOf(ctx, err)
 	}
-	return a.stream(g), nil //nolint:contextcheck // it has the context of its request
+	return a.stream(g), nil //nolint:contextcheck // it uses the request's context
 }
 
 type uiMessagesOut struct {
@@ -193,7 +193,7 @@ func (g *Gateway) uiMessages(ctx context.Context, in *SessionPath) (*uiMessagesO
 	return out, nil
 }
 
-// uiHistory reads the messages of the newest turns of a session. whole reports whether there are no others.
+// uiHistory reads the messages of a session's newest turns. whole reports whether there are no earlier turns.
 func (g *Gateway) uiHistory(ctx context.Context, s seen) (h *uistream.History, whole bool, err error) {
 	h = uistream.NewHistory(s.state.Session)
 	at, whole, err := g.latelyAt(ctx, s)

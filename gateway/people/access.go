@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// Access says who may use a gateway.
+// Access configures who may use a gateway.
 type Access struct {
-	Token    string // of a single operator; "": none
+	Token    string // the token of a single operator; "": none
 	Operator string // the operator's name
 	People   []byte // the file of people; nil: none
-	Dir      string // where the files are that People names
-	Open     bool   // everybody who reaches the address is the operator
+	Dir      string // the directory of the files that People names
+	Open     bool   // everyone who reaches the address is the operator
 
-	Loopback bool     // only programs of this machine reach the address
-	Hosts    []string // names by which clients reach it, in addition to addresses and localhost
+	Loopback bool     // only programs on this machine can reach the address
+	Hosts    []string // host names that clients use, in addition to IP addresses and localhost
 
-	// HTTP reaches the provider of OpenID Connect; nil: http.DefaultTransport.
+	// HTTP is the transport to the OpenID Connect provider; nil: http.DefaultTransport.
 	HTTP http.RoundTripper
 
 	directory *Directory
 }
 
-// Login returns how people come from a provider; nil: they do not.
+// Login returns the login with OpenID Connect; nil: there is none.
 func (a *Access) Login() *Login {
 	if a.directory == nil {
 		return nil
@@ -37,13 +37,13 @@ func (a *Access) Login() *Login {
 	return a.directory.login
 }
 
-// Tokens reports whether any person has a token of the gateway.
+// Tokens reports whether anyone has a gateway token.
 func (a *Access) Tokens() bool { return a.directory != nil && len(a.directory.people) > 0 }
 
 // ErrAccess is returned by Check for an Access that would admit no one, or everyone by mistake.
 var ErrAccess = errors.New("gateway: access")
 
-// Check checks that it admits people, and reads who they are.
+// Check checks that a admits people, but not everyone by mistake, and reads the file of people.
 func (a *Access) Check() (err error) {
 	switch {
 	case a.People != nil && (a.Token != "" || a.Open):
@@ -62,14 +62,15 @@ func (a *Access) Check() (err error) {
 	return nil
 }
 
-// minToken is the length of the shortest token of a single operator.
+// minToken is the minimum length of the token of a single operator.
 const minToken = 16
 
-// Cookie returns the name of the cookie that has a browser's token for a host. Browsers send a cookie to all ports of a
-// name, so it contains the port: gateways on one machine have cookies of their own, and those behind one address share it.
+// Cookie returns the name of the cookie with a browser's token for a host. Browsers send a cookie to all ports of a
+// host, so the name contains the port: gateways on one machine have separate cookies, and gateways behind one address
+// share one.
 func Cookie(host string) string { return CookieAt("turnlog_token", host) }
 
-// CookieAt returns the name of a cookie for the port of a host.
+// CookieAt adds the port of a host to the name of a cookie.
 func CookieAt(name, host string) string {
 	if _, port, err := net.SplitHostPort(host); err == nil && port != "" {
 		name += "_" + port
@@ -80,8 +81,8 @@ func CookieAt(name, host string) string {
 // ErrNoToken is returned by Identify for a request without a token.
 var ErrNoToken = errors.New("no token")
 
-// Serves reports whether requests for a host are for the gateway. A page of another site could have its name
-// resolve to this machine, but its requests still say that name.
+// Serves reports whether requests for a host are for the gateway. This stops DNS rebinding: another site can make its
+// name resolve to this machine, but the requests of its pages still have that name.
 func (a *Access) Serves(host string) bool {
 	name := Hostname(host)
 	_, err := netip.ParseAddr(name)
@@ -89,13 +90,13 @@ func (a *Access) Serves(host string) bool {
 	case err == nil, name == "localhost", slices.Contains(a.Hosts, name):
 		return true
 	}
-	if l := a.Login(); l != nil && l.host() == name { // where browsers come back to
+	if l := a.Login(); l != nil && l.host() == name { // the address that the provider redirects to
 		return true
 	}
-	return len(a.Hosts) == 0 && !a.Loopback && !a.Open // a token protects it, and no cookie is for that name
+	return len(a.Hosts) == 0 && !a.Loopback && !a.Open // a token protects it, and browsers have no cookie for another name
 }
 
-// Hostname returns the name in a host that may have a port.
+// Hostname returns a host in lower case, without its port.
 func Hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -116,8 +117,8 @@ func (a *Access) Identify(r *http.Request) (*Person, error) {
 	return p, err
 }
 
-// tokenOf returns the token of a request, and whether it has any. A link of another site does not have the browser of a
-// person become another one.
+// tokenOf returns the token of a request, and whether it has one. A link on another site cannot switch a logged-in
+// browser to another person.
 func (a *Access) tokenOf(r *http.Request) (string, bool) {
 	if token, ok := Bearer(r); ok {
 		return token, true
@@ -134,7 +135,8 @@ func (a *Access) tokenOf(r *http.Request) (string, bool) {
 	return "", false
 }
 
-// Bearer returns the token in the header Authorization, and whether there is such a header. Another scheme has no token.
+// Bearer returns the bearer token in the Authorization header, and whether there is such a header. The token is "" for
+// another scheme.
 func Bearer(r *http.Request) (string, bool) {
 	header := r.Header.Get("Authorization")
 	scheme, token, _ := strings.Cut(header, " ")
@@ -144,10 +146,10 @@ func Bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), header != ""
 }
 
-// maxForm bounds the form that asks for a token.
+// maxForm limits the size of the token form.
 const maxForm = 4 << 10
 
-// offered returns the token with which a browser enters: that of the printed address, or of the form that asks for one,
+// offered returns the token that a browser logs in with: from the query of the printed address, or from the token form,
 // which keeps it out of addresses.
 func offered(r *http.Request) (token string, entering bool) {
 	switch {
@@ -163,7 +165,7 @@ func offered(r *http.Request) (token string, entering bool) {
 	return "", false
 }
 
-// knows reports whether a person has a token.
+// knows reports whether a token belongs to a person.
 func (a *Access) knows(token string) bool {
 	if a.directory == nil {
 		return false
@@ -172,14 +174,14 @@ func (a *Access) knows(token string) bool {
 	return err == nil
 }
 
-// linked reports whether a page of another site led the browser here.
+// linked reports whether the request came from a page of another site.
 func linked(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"
 }
 
-// Enter keeps the token with which a browser enters in a cookie, if it is the one that counts, and takes it out of the
-// address. It reports whether the request did that, and is answered.
+// Enter handles a login with a token: it stores a valid token in a cookie, and redirects to an address without the
+// token. It reports whether the request was such a login.
 func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
 	token, entering := offered(r)
 	if !entering {
@@ -195,7 +197,7 @@ func (a *Access) Enter(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// Leave has a browser forget its token.
+// Leave deletes the browser's cookie with the token.
 func Leave(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: Cookie(r.Host), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }

@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// Login says how people come from a provider of OpenID Connect.
+// Login configures the login with an OpenID Connect provider.
 type Login struct {
-	Issuer   string   `yaml:"issuer"`             // the address of the provider
-	Client   string   `yaml:"client"`             // the ID of the gateways at the provider
-	Secret   string   `yaml:"secret,omitempty"`   // the file with the client's secret; none: the client is public
-	Key      string   `yaml:"key"`                // the file with the keys of cookies, the same for all gateways
-	URL      string   `yaml:"url"`                // where browsers reach the gateways
-	Audience string   `yaml:"audience,omitempty"` // of the tokens that programs send; default: Client
-	Scopes   []string `yaml:"scopes,omitempty"`   // asked for beside openid, profile and email
-	Name     string   `yaml:"name,omitempty"`     // the claim with the person's name; default: email, if it is verified
-	Claim    string   `yaml:"claim,omitempty"`    // the claim with the values that Roles are about
-	Roles    []Grant  `yaml:"roles"`              // the first that fits counts
+	Issuer   string   `yaml:"issuer"`             // the issuer URL of the provider
+	Client   string   `yaml:"client"`             // the client ID of the gateways
+	Secret   string   `yaml:"secret,omitempty"`   // the file with the client secret; none: a public client
+	Key      string   `yaml:"key"`                // the file with the cookie keys, the same for all gateways
+	URL      string   `yaml:"url"`                // the address of the gateways for browsers
+	Audience string   `yaml:"audience,omitempty"` // the audience of the tokens that programs send; default: Client
+	Scopes   []string `yaml:"scopes,omitempty"`   // requested in addition to openid, profile and email
+	Name     string   `yaml:"name,omitempty"`     // the claim with the person's name; default: email, if verified
+	Claim    string   `yaml:"claim,omitempty"`    // the claim that Roles match
+	Roles    []Grant  `yaml:"roles"`              // the first match counts
 }
 
-// Grant gives a role to people whose claim has a value.
+// Grant gives a role to the people whose claim contains a value.
 type Grant struct {
-	Value  string   `yaml:"value"` // Everybody: all whom the provider knows
+	Value  string   `yaml:"value"` // or Everybody
 	Role   Role     `yaml:"role"`
 	Agents []string `yaml:"agents,omitempty"`
 }
 
-// Everybody is the value of a Grant for all whom the provider knows.
+// Everybody is the value of a Grant for everyone whom the provider authenticates.
 const Everybody = "*"
 
-// ErrNoRole is returned for a person of the provider without a role here.
+// ErrNoRole is returned for a person whom the provider authenticates, but to whom no Grant applies.
 var ErrNoRole = errors.New("no role")
 
-// Person returns a person of the provider, by the values of their claim, until a time.
+// Person returns the person with a name and the values of the claim. The result is valid until a time.
 func (l *Login) Person(name string, values []string, until time.Time) (*Person, error) {
 	switch {
 	case name == "":
@@ -52,7 +52,7 @@ func (l *Login) Person(name string, values []string, until time.Time) (*Person, 
 	return nil, fmt.Errorf("%w: the gateway has none for %s", ErrNoRole, name)
 }
 
-// Known returns the values that the roles are about.
+// Known returns the values that a Grant names.
 func (l *Login) Known(values []string) (known []string) {
 	for _, g := range l.Roles {
 		if slices.Contains(values, g.Value) {
@@ -93,11 +93,11 @@ func (l *Login) check() error {
 	return nil
 }
 
-// host returns the name by which browsers reach the gateways.
+// host returns the host name of the gateways for browsers.
 func (l *Login) host() string {
 	u, err := url.Parse(l.URL)
 	if err != nil {
-		return "" // impossible: it was checked
+		return "" // cannot happen: check parsed it
 	}
 	return Hostname(u.Host)
 }

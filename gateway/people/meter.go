@@ -8,31 +8,32 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Meter holds each person to limits at one gateway.
+// Meter enforces each person's request limits at one gateway.
 type Meter struct {
-	rate float64 // requests per second; 0: any number
-	open int     // requests at once; 0: any number
+	rate float64 // requests per second; 0: no limit
+	open int     // open requests; 0: no limit
 
 	mu    sync.Mutex
-	uses  map[string]*use // by the person's name
-	sweep int             // when there are so many, those that say nothing any more are forgotten
+	uses  map[string]*use // the key is the person's name
+	sweep int             // the size of uses at which idle people are removed
 }
 
-// use is what a person does.
+// use is a person's current use.
 type use struct {
 	requests *rate.Limiter
 	open     int
 }
 
-// firstSweep is how many people a meter knows before it forgets any.
+// firstSweep is how many people a meter keeps before it removes idle ones.
 const firstSweep = 1024
 
-// NewMeter returns a meter. A person may send twice the requests of a second at once. A stream is a request until it ends.
+// NewMeter returns a meter. It allows bursts of twice the rate. A stream is an open request until it ends.
 func NewMeter(requestsPerSecond float64, open int) *Meter {
 	return &Meter{rate: requestsPerSecond, open: open, uses: map[string]*use{}, sweep: firstSweep}
 }
 
-// Begin begins a request of a person. It returns how to end it, or how long to wait before the next one: 0 until one ends.
+// Begin begins a request of a person and returns a function that ends it. If the person is over a limit, the function
+// is nil, and wait says when to retry; 0 means when another request has ended.
 func (m *Meter) Begin(name string) (end func(), wait time.Duration) {
 	if m.rate == 0 && m.open == 0 {
 		return func() {}, 0
@@ -64,14 +65,14 @@ func (m *Meter) Begin(name string) (end func(), wait time.Duration) {
 	}, 0
 }
 
-// Known returns how many people the meter remembers.
+// Known returns how many people the meter keeps.
 func (m *Meter) Known() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.uses)
 }
 
-// forget forgets people who do nothing and may send as much as any other.
+// forget removes people without open requests whose rate limit has fully recovered.
 func (m *Meter) forget() {
 	if len(m.uses) < m.sweep {
 		return

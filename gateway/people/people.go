@@ -1,16 +1,16 @@
-// Package people says who uses a gateway and what each person may see and do.
+// Package people identifies the users of a gateway and decides what each may see and do.
 //
-// The one idea: a person is a name, a role and the agents that the role is about. A session has an owner, who
-// opened it or, of a sub-agent's, the one that it works for, and an agent. Those four decide everything, so every gateway of a
-// deployment decides the same.
+// The one idea: a person has a name, a role, and the agents that the role applies to. A session has an agent and an
+// owner: the person who opened it or, for a sub-agent's session, the owner of the calling session. Only these decide, so
+// every gateway of a deployment decides the same.
 //
 //	viewer    sees the sessions of its agents
 //	user      opens sessions of its agents, and sees and drives those that it opened
 //	approver  also sees all sessions of its agents, and decides what they ask
 //	operator  sees and does everything
 //
-// A file names people and the SHA-256 of their tokens, so that a reader of it cannot act as them. It may also say which
-// roles people of a provider of OpenID Connect have.
+// A file lists people with the SHA-256 of their tokens, so someone who reads the file cannot act as them. It can also
+// give roles to people who log in with an OpenID Connect provider.
 package people
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/turnlog/turnlog/internal/yamltext"
 )
 
-// Role says what a person may do.
+// Role is what a person may do.
 type Role string
 
 // The roles.
@@ -43,30 +43,30 @@ const (
 	Operator Role = "operator"
 )
 
-// Roles returns all roles, the most powerful one last.
+// Roles returns all roles. The most powerful one is last.
 func Roles() []Role { return []Role{Viewer, User, Approver, Operator} }
 
-// Person is somebody who uses the gateway. Journals record the name as the sender of what they ask.
+// Person is a user of the gateway. Journals record the name as the sender of the person's commands.
 type Person struct {
 	Name   string   `yaml:"name"`
 	Role   Role     `yaml:"role"`
-	Token  string   `yaml:"token"`            // "sha256:" and the hash of the token in hexadecimal
-	Agents []string `yaml:"agents,omitempty"` // patterns of their names; none: all, and sessions without an agent
+	Token  string   `yaml:"token"`            // "sha256:" and the token's hash in hexadecimal
+	Agents []string `yaml:"agents,omitempty"` // name patterns; none: all agents, and sessions without one
 
-	Until time.Time `json:"-" yaml:"-"` // when what proves who it is ends; zero: never
+	Until time.Time `json:"-" yaml:"-"` // when the login or token expires; zero: never
 }
 
-// Subject is what decides about a session.
+// Subject is what decides who may see and use a session.
 type Subject struct {
-	Owner string // whose it is, see report.Owner; "": not of a person of a gateway
+	Owner string // the owner, see report.Owner; "": not opened at a gateway
 	Agent string // "": none
-	For   bool   // the owner did not open it, but the session that it works for
+	For   bool   // a sub-agent's session: the owner opened its calling session
 }
 
-// owns reports whether the person opened the session.
+// owns reports whether the person is the session's owner.
 func (p *Person) owns(s Subject) bool { return s.Owner != "" && s.Owner == p.Name }
 
-// handles reports whether the role is about the session's agent.
+// handles reports whether the person's role applies to an agent.
 func (p *Person) handles(agent string) bool {
 	return len(p.Agents) == 0 || slices.ContainsFunc(p.Agents, func(pattern string) bool { return agent != "" && content.Matches(pattern, agent) })
 }
@@ -89,46 +89,46 @@ func (p *Person) MayOpen(agent string) bool {
 	return p.Role == Operator || (p.Role == User || p.Role == Approver) && p.handles(agent)
 }
 
-// MayDrive reports whether the person may send input to a session, cancel what it does, and close it. A sub-agent of which the
-// person could not open a session is driven by its caller.
+// MayDrive reports whether the person may send input to a session, cancel its work and close it. For a sub-agent's
+// session, the person must also be allowed to use that agent. Otherwise only its caller drives it.
 func (p *Person) MayDrive(s Subject) bool {
 	return p.Role == Operator || p.Role != Viewer && p.owns(s) && (!s.For || p.handles(s.Agent))
 }
 
-// MayDecide reports whether the person may decide what a session asks.
+// MayDecide reports whether the person may decide a session's approvals.
 func (p *Person) MayDecide(s Subject) bool {
 	return p.Role == Operator || p.Role == Approver && (p.owns(s) || p.handles(s.Agent))
 }
 
-// MayOperate reports whether the person may see what is about the whole deployment.
+// MayOperate reports whether the person may see the state of the whole deployment.
 func (p *Person) MayOperate() bool { return p.Role == Operator }
 
-// ErrUnknown is returned by Find for a token of no person.
+// ErrUnknown is returned by Find for a token that belongs to no one.
 var ErrUnknown = errors.New("unknown token")
 
-// Directory is who may use a gateway. It does not change.
+// Directory lists who may use a gateway. It does not change.
 type Directory struct {
 	people []Person
 	login  *Login // nil: there is no provider
 }
 
-// prefix of the hash of a token.
+// prefix marks the hash of a token.
 const prefix = "sha256:"
 
-// Hash returns the hash of a token as a file has it.
+// Hash returns the hash of a token as the file has it.
 func Hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-// NewToken returns a token that cannot be guessed.
+// NewToken returns a random token.
 func NewToken() string {
 	var b [24]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Alone returns the directory of one operator.
+// Alone returns a directory with one operator.
 func Alone(name, token string) *Directory {
 	return &Directory{people: []Person{{Name: name, Role: Operator, Token: Hash(token)}}}
 }
@@ -152,7 +152,7 @@ func Parse(text []byte) (*Directory, error) {
 	}
 	seen := make(map[string]string)
 	for i := range file.People {
-		file.People[i].Token = strings.ToLower(file.People[i].Token) // a hash in capital letters is the same
+		file.People[i].Token = strings.ToLower(file.People[i].Token) // accept hexadecimal in upper case
 		p := file.People[i]
 		if err := p.check(); err != nil {
 			return nil, fmt.Errorf("people: entry %d: %w", i+1, err)
@@ -167,7 +167,7 @@ func Parse(text []byte) (*Directory, error) {
 	return &Directory{file.People, file.OIDC}, nil
 }
 
-// maxName bounds a name, which is in every command that the person sends.
+// maxName limits the length of a name, since every command of the person contains it.
 const maxName = 128
 
 func isName(s string) bool {
@@ -188,7 +188,7 @@ func (p Person) check() error {
 	return nil
 }
 
-// Entry returns the lines of a file about a person with a token.
+// Entry returns the lines for the file about a person with a token.
 func Entry(p Person, token string) (string, error) {
 	p.Token = Hash(token)
 	if err := p.check(); err != nil {
@@ -201,7 +201,7 @@ func Entry(p Person, token string) (string, error) {
 	return string(text), nil
 }
 
-// Find returns the person with a token. It takes equally long for each.
+// Find returns the person with a token. It compares all hashes in constant time.
 func (d *Directory) Find(token string) (*Person, error) {
 	hash := []byte(Hash(token))
 	var found *Person

@@ -146,7 +146,7 @@ func TestTheFirstRoleThatFitsCounts(t *testing.T) {
 	}
 }
 
-// A meter forgets people who do nothing, so that many who come once do not fill the memory.
+// A meter removes idle people, so many one-time senders do not fill the memory.
 func TestAMeterForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,8 @@
-// Package again tells a request that is repeated from another one with the same key, and names what it opens.
+// Package again tells a repeated request from a different one with the same key, and derives the ID of the session that
+// a command opens.
 //
-// The one idea: a key is the ID of a command, and the journal has what that caused. If the entry says something else, or
-// that somebody else sent it, the key was used before, and nothing was done this time.
+// The one idea: a key is the ID of a command, and the journal has the entry that the command caused. If that entry has
+// different content or another sender, the key was used before, and this request had no effect.
 package again
 
 import (
@@ -17,15 +18,15 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// SessionOf returns the ID of the session that a person's command opens, the same for every retry.
+// SessionOf returns the ID of the session that a person's command opens. It is the same for every retry.
 func SessionOf(person, command string) string {
 	sum := sha256.Sum256([]byte("open\x00" + person + "\x00" + command))
 	const length = 13
 	return "s-" + hex.EncodeToString(sum[:length])
 }
 
-// Fits reports whether an entry may be what a command caused that a person sent. The first fact that people cause says so. Input
-// may have opened the session, too: a client need not know whether it did.
+// Fits reports whether a person's command may have caused an entry. It compares the command with the entry's first
+// event that people can cause. Input may also have opened the session, since a client need not know whether it exists.
 func Fits(e events.Entry, c commands.Command, by string) bool {
 	opened := false
 	for _, ev := range e.Events {
@@ -36,7 +37,7 @@ func Fits(e events.Entry, c commands.Command, by string) bool {
 			}
 			continue
 		}
-		switch is := c.(type) { //nolint:gochecksumtype // the others open nothing
+		switch is := c.(type) { //nolint:gochecksumtype // other commands open nothing
 		case commands.OpenSession:
 			from := origin(is.From)
 			if fits := began.By == by && from == origin(began.From); !fits || from != "" || len(is.Input) == 0 {
@@ -47,7 +48,7 @@ func Fits(e events.Entry, c commands.Command, by string) bool {
 		default:
 			return false
 		}
-		opened = true // what it says follows
+		opened = true // its input follows
 	}
 	return !opened
 }
@@ -58,15 +59,16 @@ func origin(from string) string {
 	return id
 }
 
-// fact says who caused a fact that people cause, and whether a command did.
+// fact compares an event that people can cause with a command. It returns the sender, and whether the command fits. ok is
+// false for other events.
 func fact(ev events.Event, c commands.Command) (who string, fits, ok bool) {
-	switch ev := ev.(type) { //nolint:gochecksumtype // people cause no others first
+	switch ev := ev.(type) { //nolint:gochecksumtype // no other event that people cause comes first
 	case events.InputQueued:
 		is, ok := c.(commands.SubmitInput)
 		return ev.By, ok && slices.EqualFunc(ev.Items, is.Items, says), true
 	case events.ApprovalResolved:
 		if ev.Outcome != events.Approved && ev.Outcome != events.Denied || ev.Grant != "" {
-			return "", false, false // a close or a cancel settled it, or an earlier decision
+			return "", false, false // a close, a cancel or an earlier decision settled it
 		}
 		is, ok := c.(commands.ResolveApproval)
 		about := ev.Approval == is.Approval || ev.Call == content.CallID(is.Approval)
@@ -87,10 +89,11 @@ func fact(ev events.Event, c commands.Command) (who string, fits, ok bool) {
 	return "", false, false
 }
 
-// says reports whether two items say the same, with as many files.
+// says reports whether two items have the same text and the same number of parts.
 func says(a, b content.Item) bool { return len(a.Parts) == len(b.Parts) && a.Text() == b.Text() }
 
-// names reports whether a request may mean a call: it may give the place of one whose turn is over instead of its ID.
+// names reports whether a request may mean a call. Any place fits, since the request may give the place of a call whose
+// turn is over.
 func names(given, call content.CallID) bool {
 	_, _, _, err := content.ParsePlace(string(given))
 	return given == call || err == nil

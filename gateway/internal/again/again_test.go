@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/again"
 )
 
-// TestAnEntryFitsTheCommandThatCausedIt has entries in which facts that no person decided come before those of a command.
+// TestAnEntryFitsTheCommandThatCausedIt includes entries in which other events come before those of a command.
 func TestAnEntryFitsTheCommandThatCausedIt(t *testing.T) {
 	t.Parallel()
 	settled := events.ApprovalResolved{Approval: "c-g1", Call: "c", Outcome: events.ApprovalCancelled}

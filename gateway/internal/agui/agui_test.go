@@ -17,7 +17,7 @@ import (
 
 var update = golden.Flag()
 
-// reader is what a client makes of the events of runs.
+// reader is a client's state, built from the events of runs.
 type reader struct {
 	t        testing.TB
 	messages []Event
@@ -26,7 +26,8 @@ type reader struct {
 	outcome  any
 }
 
-// take changes the messages as the protocol says. Only what was begun goes on, and a run ends with nothing open.
+// take applies an event to the messages as the protocol says. It checks that events only continue open items, and that
+// no items are open at the end of a run.
 func (r *reader) take(e Event) {
 	r.t.Helper()
 	text := golden.Line(r.t, e)

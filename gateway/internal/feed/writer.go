@@ -9,7 +9,8 @@ import (
 // CutAfter is how many times its patience a write may take before the connection is cut.
 const CutAfter = 3
 
-// Writer writes server-sent events to one reader and checks that the reader keeps up. Flush returns the errors of all writes.
+// Writer writes server-sent events to one reader and checks that the reader keeps up. Flush returns the errors of all
+// writes.
 //
 // A reader that does not read must not block the writer. Everything written between Begin and Flush has a deadline, after
 // which the connection is cut. A reader that delays Flush, but less than that, is slow: see Late.
@@ -23,7 +24,7 @@ type Writer struct {
 	late  bool
 }
 
-// roomFor is how much is written before something is sent.
+// roomFor is how many bytes are buffered before a flush.
 const roomFor = 4 << 10
 
 // newWriter returns a writer. patience is how long the reader may take for one flush.
@@ -52,7 +53,7 @@ func (e *Writer) Flush() error {
 // Late reports whether the reader was slow at the last Flush.
 func (e *Writer) Late() bool { return e.late }
 
-// Room reports whether more can be written before something is sent.
+// Room reports whether the buffer has room for another event before a flush.
 func (e *Writer) Room() bool { return e.size < roomFor }
 
 // Line writes a line as it is.

@@ -1,4 +1,4 @@
-// Package lasting keeps long responses open that are written event by event.
+// Package lasting keeps responses open that are written event by event for a long time.
 //
 // A deadline for the whole response would cut off long responses. Without a deadline, a reader that does not read would
 // block its writer forever. So each event has a deadline, and comments between events show that the stream is alive.

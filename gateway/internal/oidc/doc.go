@@ -1,5 +1,5 @@
-// Package oidc admits people whom an OpenID Connect provider knows: browsers after a login, and programs with a token
-// of the provider.
+// Package oidc authenticates people with an OpenID Connect provider: browsers with a login, and programs with a token of
+// the provider.
 //
 // No gateway stores a login. The state of a login in progress, and then the identity of the person, are in cookies that
 // only gateways with the same key can read or make. So any number of gateways can serve one login.

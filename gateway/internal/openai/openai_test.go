@@ -16,7 +16,7 @@ import (
 
 var update = golden.Flag()
 
-// follow returns the events of a response after a number.
+// follow returns the events of a response after a sequence number.
 func follow(all []journal.Record, id ID, after int64) (out []Event, r *Responses) {
 	r = NewResponses(id, "m", after)
 	s := stream.New(stream.Cursor{})

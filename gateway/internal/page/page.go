@@ -1,7 +1,7 @@
-// Package page serves the page of a gateway: sessions, their transcripts as they are written, and one inbox for
-// everything that waits for people.
+// Package page serves a gateway's web page: sessions, their live transcripts, and one inbox for everything that waits
+// for people.
 //
-// The page is a client of the gateway's public API, in the browser. Its files are part of the binary, need no build, and
+// The page is a client of the gateway's public API in the browser. Its files are part of the binary, need no build, and
 // load nothing from other servers. Text from models and tools becomes text nodes, never HTML, and the
 // Content-Security-Policy permits only the page's own script.
 package page
@@ -25,10 +25,10 @@ var files embed.FS
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Prefix begins the paths of the files that the page loads.
+// Prefix is the prefix of the paths of the page's files.
 const Prefix = "/page/"
 
-// typeOf returns the type of a file by its name. The result of the standard library depends on the machine.
+// typeOf returns the content type of a file by its name. It does not use package mime, whose result depends on the machine.
 func typeOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -53,19 +53,19 @@ func Serve(w http.ResponseWriter, r *http.Request) bool {
 	return serve(w, r, name)
 }
 
-// Door is the content of the page for a browser that is not logged in.
+// Door is the content of the login page.
 type Door struct {
-	Login  bool   // there is a provider for the login
-	Tokens bool   // people have tokens
+	Login  bool   // people can log in with a provider
+	Tokens bool   // people can enter a token
 	Failed string // why the last attempt failed
 	Status int
 }
 
-// Enter asks a browser for a login or a token.
+// Enter serves the login page.
 func Enter(w http.ResponseWriter, d Door) {
 	t, err := template.ParseFS(files, "enter.html")
 	if err != nil {
-		return // impossible: a test executes it
+		return // cannot happen: a test executes it
 	}
 	h := w.Header()
 	h.Set("Content-Type", typeOf(".html"))
@@ -83,7 +83,7 @@ func serve(w http.ResponseWriter, r *http.Request, name string) bool {
 	h := w.Header()
 	h.Set("Content-Type", typeOf(name))
 	h.Set("Content-Security-Policy", Policy)
-	h.Set("Cache-Control", "no-cache") // the browser asks whether its copy is still right
+	h.Set("Cache-Control", "no-cache") // the browser revalidates its copy
 	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return true

@@ -48,7 +48,7 @@ func TestThePageIsServedWithItsPolicy(t *testing.T) {
 	}
 }
 
-// TestThePageNeedsNothingFromElsewhere has every file refer only to files that are here, and make no element from a string.
+// TestThePageNeedsNothingFromElsewhere checks that files refer only to files of the page and make no elements from strings.
 func TestThePageNeedsNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	refers := regexp.MustCompile(`(?:from '\./|(?:src|href)="/page/)([a-z.]+)['"]`)

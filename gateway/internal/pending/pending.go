@@ -1,7 +1,7 @@
-// Package pending lists the approvals that sessions wait for.
+// Package pending lists the approvals that sessions wait for, from a cache.
 //
-// The one idea: what a session asks changes only with its journal. So it is read once for all pages that show it, and read again
-// when the journal has a later entry.
+// The one idea: a session's questions change only with its journal. So the session is read once for all pages that show
+// it, and again only when the journal has a later entry.
 package pending
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
-// Pending is an approval that waits, with what it is about.
+// Pending is a pending approval and its context.
 type Pending struct {
 	report.Approval
 
@@ -34,20 +34,20 @@ type Pending struct {
 	is, above question
 }
 
-// question is what a sub-agent asks, for which its caller asks, too.
+// question identifies a sub-agent's question, which its caller asks as well.
 type question struct {
 	of content.SessionID
 	content.QuestionKey
 }
 
-// Asked is what a session asked when it was read.
+// Asked has the questions of a session as it was read.
 type Asked struct {
 	all      []Pending
 	of       people.Subject
-	position uint64 // of the last entry
+	position uint64 // the position of the last entry
 }
 
-// Of returns what a session asks.
+// Of returns the questions of a session.
 func Of(state *loop.State, of people.Subject, head journal.Head) Asked {
 	a := Asked{of: of, position: head.Guard}
 	for _, q := range state.PendingApprovals() {
@@ -60,7 +60,7 @@ func Of(state *loop.State, of people.Subject, head journal.Head) Asked {
 	return a
 }
 
-// For returns what a person may see of it, and says what the person may decide.
+// For returns the questions that a person may see, and whether the person may decide them.
 func (a Asked) For(p *people.Person) []Pending {
 	if !p.MaySee(a.of) {
 		return nil
@@ -72,7 +72,7 @@ func (a Asked) For(p *people.Person) []Pending {
 	return all
 }
 
-// Once leaves out what a sub-agent asks if its caller's question is in the list: a decision there is for both.
+// Once leaves out a sub-agent's question if the list has its caller's, since a decision there counts for both.
 func Once(all []Pending) []Pending {
 	may := map[question]bool{}
 	for _, p := range all {
@@ -90,13 +90,13 @@ type Entries interface {
 	EntryFrom(ctx context.Context, s content.SessionID, position uint64) (journal.Record, error)
 }
 
-// List remembers what sessions asked. Several goroutines may use it.
+// List caches the questions of sessions. It is safe for concurrent use.
 type List struct {
 	mu    sync.Mutex
 	known map[content.SessionID]Asked
 }
 
-// Get returns what a session asks. It reads the session if it does not remember it, or if the journal has a later entry.
+// Get returns the questions of a session. It reads the session if it is not cached, or if its journal has a later entry.
 func (l *List) Get(ctx context.Context, from Entries, id content.SessionID, read func() (Asked, error)) (Asked, error) {
 	l.mu.Lock()
 	a, ok := l.known[id]
@@ -119,7 +119,7 @@ func (l *List) Get(ctx context.Context, from Entries, id content.SessionID, read
 	return a, nil
 }
 
-// Keep forgets all sessions but those that ask, in order.
+// Keep removes all sessions except those that ask. asking must be sorted.
 func (l *List) Keep(asking []content.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

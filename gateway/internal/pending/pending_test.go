@@ -41,7 +41,7 @@ func TestASessionIsReadAgainWhenItsJournalGrew(t *testing.T) {
 		{7, []content.SessionID{"a", "s"}, 1},
 		{9, []content.SessionID{"s"}, 2},
 		{9, []content.SessionID{"s", "z"}, 2},
-		{9, []content.SessionID{"r", "t"}, 3}, // it did not ask for a while
+		{9, []content.SessionID{"r", "t"}, 3}, // it had no questions for a while
 	} {
 		at = tt.at
 		l.Keep(tt.keep)

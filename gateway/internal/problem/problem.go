@@ -1,5 +1,5 @@
-// Package problem has the errors of a gateway in the format of RFC 9457: each has a code that clients may branch on, what
-// was wrong, and what to do about it.
+// Package problem has the errors of a gateway in the format of RFC 9457. Each says what was wrong and what to do about
+// it, and has a code that clients may branch on.
 //
 // [Of] turns the errors of lower packages into problems, so that the whole gateway describes them in the same way.
 package problem
@@ -84,7 +84,7 @@ func Is(err error, status int) bool {
 	return ok && p.Status == status
 }
 
-// NoSession returns the problem of a person who may not see a session with that ID, or of a session that does not exist.
+// NoSession returns the problem of a session that does not exist or that the person may not see.
 func NoSession(id content.SessionID) *Problem {
 	return New(http.StatusNotFound, "no_session", "there is no session "+strconv.Quote(string(id))+" that you may see",
 		"check the ID: GET /api/sessions lists yours; POST /api/sessions opens one")
@@ -109,19 +109,19 @@ func Unprocessable(code, detail, do string) *Problem {
 	return New(http.StatusUnprocessableEntity, code, detail, do)
 }
 
-// KeyUsed says that a command was not sent, since its ID is that of another one.
+// KeyUsed returns the problem of a command whose ID another command already has. It had no effect.
 func KeyUsed() *Problem {
 	return Unprocessable("key_used", "the Idempotency-Key is that of another command, or of another person's: nothing was done", "use a new key for each command, and the same one only to repeat it")
 }
 
-// Changed says that a decision was about something that is not asked any more.
+// Changed returns the problem of a decision about a question that has changed since.
 func Changed() *Problem {
 	return New(http.StatusConflict, commands.ReasonChanged, "something else is asked now",
 		"GET /api/approvals/{id}/{approval} shows it, and so does a run of AG-UI without resume: decide again")
 }
 
-// TooMany says that a person sends or has open too much: for how long there is no room for another request, or 0 until one ends.
-// Nothing was done.
+// TooMany returns the problem of a person over a request limit. wait is the time until the next request; 0: until an
+// open one ends. The request had no effect.
 func TooMany(wait time.Duration) *Problem {
 	p := New(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
 	if wait > 0 {

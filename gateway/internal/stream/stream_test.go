@@ -20,7 +20,7 @@ type story struct {
 	head    journal.Head
 	live    []heard
 	turn    int
-	differs bool // a recorded reply is not what was sent of it
+	differs bool // a recorded reply differs from its fragments
 }
 
 // heard is a fragment that arrives after some entries.
@@ -150,7 +150,7 @@ func (st *story) call(c Call) (replied bool) {
 	case 0:
 		st.append(events.ModelCallFailed{Turn: c.Turn, Round: c.Round, Attempt: c.Attempt, Class: content.ClassNetwork})
 	case 1: // the next attempt says that this one is over
-	case 2: // the reply was stopped: it has only what is text
+	case 2: // the reply was stopped: it has only its text
 		var parts []content.Part
 		for _, it := range items {
 			for _, p := range it.Parts {
@@ -181,7 +181,7 @@ func (st *story) call(c Call) (replied bool) {
 			continue
 		}
 		if st.rand.IntN(60) == 0 {
-			f.Delta.Text += "!" // somebody else sent it
+			f.Delta.Text += "!" // a forged fragment
 			st.differs = true
 		}
 		if st.rand.IntN(90) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// A person approves one question about a call with other arguments. The question that is left is about these.
+// A person approves one question about a call with other arguments. The remaining question is then about those.
 func TestTheOtherQuestionsOfAPatchedCallHaveItsNewArguments(t *testing.T) {
 	t.Parallel()
 	ask := func(id content.ApprovalID, call content.CallID) events.ApprovalRequired {

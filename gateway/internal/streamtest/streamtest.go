@@ -1,4 +1,4 @@
-// Package streamtest has a turn whose first attempt fails in the middle of its text, for tests of protocols.
+// Package streamtest provides a turn whose first attempt fails in the middle of its text, for tests of protocols.
 package streamtest
 
 import (
@@ -28,7 +28,7 @@ func Entries() (all []journal.Record) {
 	return all
 }
 
-// Live shows the events that a reader receives who is there from the beginning. The first attempt says Hal.
+// Live passes the events of a reader that is connected from the beginning. The text of the first attempt is "Hal".
 func Live(show func(stream.Event)) {
 	all, st := Entries(), stream.New(stream.Cursor{})
 	say := func(attempt, after int, op content.DeltaOp, text string) {

@@ -24,7 +24,7 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 }
 
-// New registers metrics; nil: nowhere.
+// New returns metrics and registers them, unless the registerer is nil.
 func New(r prometheus.Registerer) *Metrics {
 	with := promauto.With(r)
 	opts := func(name, help string) prometheus.Opts {
@@ -45,7 +45,7 @@ func New(r prometheus.Registerer) *Metrics {
 	}
 }
 
-// Routes find the route of a request, as http.ServeMux does.
+// Routes finds the route of a request, like http.ServeMux.
 type Routes interface {
 	// Handler returns the pattern of the route, or "".
 	Handler(r *http.Request) (h http.Handler, pattern string)

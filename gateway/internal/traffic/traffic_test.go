@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/traffic"
 )
 
-// counted counts how often a route is looked for.
+// counted counts how often a route is looked up.
 type counted struct {
 	*http.ServeMux
 

@@ -59,8 +59,7 @@ func TestRecordedJournalsHaveTheseChunksAndMessages(t *testing.T) {
 	}
 }
 
-// TestAReaderGetsTheSameMessageLiveAndAgain compares what a reader has that was there from the beginning with what
-// another one gets later.
+// TestAReaderGetsTheSameMessageLiveAndAgain compares the message of a live reader with the message of a later one.
 func TestAReaderGetsTheSameMessageLiveAndAgain(t *testing.T) {
 	t.Parallel()
 	live, s := &Message{Parts: []Chunk{}}, NewStream("s", 1, 1, 1)

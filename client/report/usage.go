@@ -74,10 +74,7 @@ func (x *Index) Usage(ctx context.Context, c *client.Client, in Period, may func
 	currency, shares, days := x.spent.currency(), make(sums[[4]string]), make(sums[[2]string])
 	for _, row := range rows {
 		a := x.spent.of[row.Session]
-		if a == nil {
-			continue
-		}
-		if may != nil && !may(*row) {
+		if a == nil || may != nil && !may(*row) {
 			continue
 		}
 		agent := ""
@@ -86,9 +83,9 @@ func (x *Index) Usage(ctx context.Context, c *client.Client, in Period, may func
 		}
 		for _, s := range a.Spent {
 			if in.has(s.Day) {
-				in := cmp.Or(s.Usage.Currency, currency) // so that usage without a cost has no row of its own
-				shares.add(row.Session, [4]string{s.Model, agent, row.Owner, in}, s)
-				days.add(row.Session, [2]string{string(s.Day), in}, s)
+				money := cmp.Or(s.Usage.Currency, currency) // so that usage without a cost has no row of its own
+				shares.add(row.Session, [4]string{s.Model, agent, row.Owner, money}, s)
+				days.add(row.Session, [2]string{string(s.Day), money}, s)
 			}
 		}
 	}

@@ -100,11 +100,7 @@ func apply(cmd *cobra.Command, getenv func(string) string) (file *File, given ma
 		if ownVariable(f) != "" {
 			return
 		}
-		value := Value{Texts: []string{text}}
-		if repeatable(f.Value.Type()) {
-			value = Value{Texts: strings.Split(strings.TrimSpace(text), "\n"), List: true}
-		}
-		err = set(cmd, f, value, Variable(f))
+		err = set(cmd, f, valuesIn(f.Value.Type(), text), Variable(f))
 	})
 	maps.Copy(given, inEnvironment)
 	spread(given, groups)
@@ -145,6 +141,14 @@ func each(cmd *cobra.Command, do func(*pflag.Flag)) {
 			do(f)
 		}
 	})
+}
+
+// valuesIn returns the value of a flag of a type in a variable. A repeatable flag has one value a line.
+func valuesIn(kind, text string) Value {
+	if repeatable(kind) {
+		return Value{Texts: strings.Split(strings.TrimSpace(text), "\n"), List: true}
+	}
+	return Value{Texts: []string{text}}
 }
 
 func repeatable(kind string) bool { return kind == "stringArray" || kind == "stringSlice" }

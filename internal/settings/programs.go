@@ -155,7 +155,7 @@ func (p Program) Show(f *File, getenv func(string) string) (all []Setting) {
 			s.Values, s.From = v.Texts, "file"
 		}
 		if text := getenv(x.Variable); text != "" {
-			s.Values, s.From = []string{text}, x.Variable
+			s.Values, s.From = valuesIn(x.Type, text).Texts, x.Variable
 			if isSecret(x.Name) || x.Name == "user" || x.Name == "server" && strings.Contains(text, "@") {
 				s.Values = []string{"(not shown)"}
 			}

@@ -126,3 +126,14 @@ func TestErrorsDoNotShowSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestARepeatableVariableIsShownValueByValue has it as programs take it.
+func TestARepeatableVariableIsShownValueByValue(t *testing.T) {
+	t.Parallel()
+	p := Program{Command: "p", Flags: []Flag{{Name: "mcp", Type: "stringArray", Variable: "TURNLOG_MCP"}}}
+	got := p.Show(nil, func(string) string { return "y=1\nz=2\n" })
+	want := []Setting{{Name: "mcp", Values: []string{"y=1", "z=2"}, From: "TURNLOG_MCP"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}

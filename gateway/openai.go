@@ -62,7 +62,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(jsonOf(v)) // the client may be gone
 }
 
-// maxBody bounds a request of a chat, which may have files in it.
+// maxBody limits a request body, which may contain files.
 const maxBody = 8 << 20
 
 func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {

@@ -191,7 +191,8 @@ func (g *Gateway) usage(ctx context.Context, in *usageIn) (*usageOut, error) {
 	return &usageOut{all}, err
 }
 
-// unlisted returns nil if a list goes on after an error about one of its sessions, which it reports unless the session is gone.
+// unlisted handles an error about one session of a list. It returns nil if the list can continue without that session, and
+// logs the error unless the session does not exist or is deleted.
 func (g *Gateway) unlisted(ctx context.Context, err error) error {
 	switch p := problem.Of(err, true); {
 	case err == nil:

@@ -140,7 +140,7 @@ func (r *Run) calledIn(c *stream.ToolCall) (int, Event) {
 	return -1, nil
 }
 
-// patch puts the arguments of a person in place of the model's. Only a snapshot can say so.
+// patch replaces the model's arguments with a person's. The protocol can express this only with a snapshot.
 func (r *Run) patch(c *stream.ToolCall) {
 	if _, call := r.calledIn(c); call != nil {
 		call["function"] = Event{"name": c.Tool, "arguments": c.Input()}
@@ -160,7 +160,7 @@ func (r *Run) answer(c *stream.ToolCall, text string) {
 	r.put("TOOL_CALL_RESULT", Event{"messageId": m["id"], "toolCallId": c.Place, "content": text, "role": "tool"})
 }
 
-// hear handles what users said before a turn.
+// hear handles users' messages before a turn.
 func (r *Run) hear(e events.InputAccepted, cause string, before int) (said []Event) {
 	for i, it := range e.Items {
 		if it.Kind == content.User {
@@ -170,7 +170,7 @@ func (r *Run) hear(e events.InputAccepted, cause string, before int) (said []Eve
 	return said
 }
 
-// join handles what a user said while the turn ran.
+// join handles a user's message during the turn.
 func (r *Run) join(e stream.Joined) {
 	for _, m := range r.hear(e.Input, e.Cause, e.Before) {
 		text, ok := m["content"].(string)
@@ -184,7 +184,7 @@ func (r *Run) join(e stream.Joined) {
 	}
 }
 
-// contentOf returns what a user said: a text, or a list of parts.
+// contentOf returns the content of a user's message: a text, or a list of parts.
 func contentOf(it content.Item) any {
 	if len(it.Parts) == 1 && it.Parts[0].Kind == content.TextKind {
 		return it.Text()

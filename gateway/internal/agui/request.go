@@ -12,9 +12,9 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Request is the part of a client's messages that counts.
+// Request is the relevant part of a client's messages.
 type Request struct {
-	Said  []string // what the user said before the last message, in texts
+	Said  []string // the texts of the user's earlier messages
 	ID    string   // ID of the last message, if the user sent it
 	Input *content.Item
 }
@@ -53,7 +53,7 @@ func Parse(raw []json.RawMessage) (*Request, error) {
 	return r, nil
 }
 
-// item returns what a user says.
+// item returns a user's message as an item.
 func (m message) item() (content.Item, error) {
 	var text string
 	if json.Unmarshal(m.Content, &text) == nil && text != "" {

@@ -65,7 +65,7 @@ func (r *Run) Show(ev stream.Event, yield func(Event)) (over bool) {
 	return r.over
 }
 
-// record handles what an entry says about turns other than the open one.
+// record handles the events of an entry that are not about the open turn.
 func (r *Run) record(rec journal.Record, ev stream.Event) {
 	accepted := 0
 	for _, e := range rec.Entry.Events {

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Input is what a tool takes.
+// Input has the arguments of a tool.
 type Input struct {
 	Prompt  string `json:"prompt,omitempty" jsonschema:"what the agent is to do; without it, the result is that of the latest turn of the session"`
 	Session string `json:"session,omitempty" jsonschema:"the session to go on with; without it, a new one"`
@@ -106,7 +106,7 @@ func (c *Call) Show(ev stream.Event, yield func(string)) {
 	}
 }
 
-// progress reports what a tool says about a running call.
+// progress reports a tool's progress messages about a running call.
 func (c *Call) progress(p events.ToolProgress) {
 	for _, call := range c.turn.Calls() {
 		if call.ID == p.Call && p.Text != "" {
@@ -209,7 +209,7 @@ func (c *Call) Result() (text string, r Result, failed bool) {
 	return strings.TrimSpace(c.text + "\n\n" + why), r, failed
 }
 
-// asks says what the turn waits for, and how to decide it.
+// asks returns a text about the open questions and how to decide them.
 func (c *Call) asks() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Session %s waits for a decision of a person.\n", c.session)

@@ -48,7 +48,7 @@ type Answer struct {
 	Reason          string
 }
 
-// AnswerOf reads an answer to a form. decided is false if the person has put it off.
+// AnswerOf reads an answer to a form. decided is false if the person postponed the decision.
 func AnswerOf(action string, form map[string]any) (a Answer, decided bool, err error) {
 	switch action {
 	case "decline":
@@ -70,8 +70,8 @@ func AnswerOf(action string, form map[string]any) (a Answer, decided bool, err e
 	return a, true, nil
 }
 
-// State is what a client keeps between the parts of a call: the turn that it waits for, how much progress was reported, and
-// the digests of the arguments that it was asked about.
+// State is the state that a client keeps between the requests of a call: the turn, how much progress was reported, and
+// the digests of the arguments in the questions.
 type State struct {
 	Session content.SessionID             `json:"session"`
 	Turn    int                           `json:"turn"`

@@ -50,7 +50,7 @@ func (c *Chat) Show(ev stream.Event, yield func(map[string]any)) (over bool) {
 			c.say(ev.Piece.Round, ev.Piece.Text, yield)
 		case content.ReasoningKind:
 			yield(c.chunk(object{"reasoning_content": ev.Piece.Text}, nil))
-		default: // a chat shows only calls that its client makes
+		default: // a chat shows only calls that the client itself would run
 		}
 	case ev.Void != nil && ev.Void.Turn == c.turn && ev.Void.Round == c.round:
 		c.again = c.text.String()[c.sent:]
@@ -131,7 +131,7 @@ func (c *Chat) chunk(delta object, reason any) map[string]any {
 // Failed returns why there is no complete reply, or nil.
 func (c *Chat) Failed() *Error { return c.failed }
 
-// Usage returns the chunk about what the turn used.
+// Usage returns the chunk with the usage of the turn.
 func (c *Chat) Usage() map[string]any {
 	return object{"id": c.id, "object": "chat.completion.chunk", "created": seconds(c.created), "model": c.model, "choices": []object{}, "usage": c.used()}
 }
@@ -144,7 +144,7 @@ func (c *Chat) used() object {
 	}
 }
 
-// Completion returns the whole answer.
+// Completion returns the whole chat completion.
 func (c *Chat) Completion() map[string]any {
 	return object{
 		"id": c.id, "object": "chat.completion", "created": seconds(c.created), "model": c.model, "usage": c.used(),

@@ -87,10 +87,10 @@ func (h *History) follow(ev stream.Event) {
 	}
 }
 
-// inputPrefix begins the ID of what a user said. The number of its entry follows.
+// inputPrefix is the prefix of the ID of a user's item. The number of its entry follows.
 const inputPrefix = "msg_in_"
 
-// hear handles what users say.
+// hear handles the users' input.
 func (h *History) hear(e events.InputAccepted, id string) {
 	for i, it := range e.Items {
 		if it.Kind != content.User {
@@ -118,7 +118,7 @@ func PlaceOfItem(id string) (turn int, entry uint64) {
 	return max(turn, 0), 0
 }
 
-// inputOf returns the parts of what a user said.
+// inputOf returns the content parts of a user's item.
 func inputOf(it content.Item) []object {
 	out := []object{}
 	for _, p := range it.Parts {
@@ -194,7 +194,7 @@ func (p Paging) Limit() int { return p.limit }
 // Ascending reports whether the oldest item is the first one.
 func (p Paging) Ascending() bool { return p.asc }
 
-// Full reports whether a history has the page, and an item that follows it.
+// Full reports whether a history has the whole page and at least one item after it.
 func (p Paging) Full(h *History) bool {
 	at := h.index(p.after)
 	switch {
@@ -208,7 +208,7 @@ func (p Paging) Full(h *History) bool {
 	return at > p.limit
 }
 
-// Of returns the page of a history that is full or has everything.
+// Of returns the page. The history must be full or have all items.
 func (p Paging) Of(h *History) (map[string]any, *Error) {
 	all := slices.Clone(h.said)
 	if !p.asc {

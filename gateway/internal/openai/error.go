@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Error is an error as OpenAI's clients expect it.
+// Error is an error in the format that OpenAI's clients expect.
 type Error struct {
 	Status  int    `json:"-"`
 	Message string `json:"message"`
@@ -17,7 +17,7 @@ type Error struct {
 	Code    string `json:"code"`
 }
 
-// NewError returns an error. Its type follows from its status.
+// NewError returns an error. The status determines its type.
 func NewError(status int, code, param, message string) *Error {
 	kind := "invalid_request_error"
 	switch {
@@ -36,8 +36,8 @@ func NewError(status int, code, param, message string) *Error {
 // Error returns what was wrong.
 func (e *Error) Error() string { return e.Message }
 
-// Write writes the error as a response. OpenAI's clients retry some statuses by themselves. A retry does not solve a
-// conflict, so Write tells them not to.
+// Write writes the error as a response. OpenAI's clients retry some statuses automatically. A retry does not resolve a
+// conflict, so Write tells them not to retry it.
 func (e *Error) Write(w http.ResponseWriter) {
 	if e.Status == http.StatusConflict {
 		w.Header().Set("X-Should-Retry", "false")
@@ -51,10 +51,10 @@ func bad(param, message string) *Error {
 	return NewError(http.StatusBadRequest, "invalid_value", param, param+": "+message)
 }
 
-// deleted is the code of an answer whose session was deleted before its end.
+// deleted is the error code of a response whose session was deleted before the response was complete.
 const deleted = "deleted"
 
-// deletedBy reports whether an event deletes the session, and says who did.
+// deletedBy reports whether an event deletes the session, and returns a message that says who deleted it.
 func deletedBy(ev stream.Event) (what string, gone bool) {
 	if ev.Entry == nil {
 		return "", false

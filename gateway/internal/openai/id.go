@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// ID names a response: a part of a turn of a session.
+// ID identifies a response: a part of a turn of a session.
 type ID struct {
 	Session content.SessionID
 	Turn    int // counted from 1

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Server is the name of the MCP server as whose tools the tools of a deployment appear.
+// Server is the MCP server name under which the tools of a deployment appear.
 const Server = "turnlog"
 
 // item is an item of a response's output.
@@ -38,7 +38,7 @@ const (
 	requestKind   = "mcp_approval_request"
 )
 
-// object is a value of JSON. Its keys are sorted when it is written.
+// object is a JSON object. Its keys are sorted when it is written.
 type object = map[string]any
 
 // newItem returns the item of a part of a reply.
@@ -62,7 +62,7 @@ func asks(a events.Approval) *item {
 	return &item{kind: requestKind, id: "mcpr_" + string(a.ID), status: completed, asked: a}
 }
 
-// json returns the item as a client sees it.
+// json returns the item in the format for clients.
 func (it *item) json() object {
 	switch it.kind {
 	case callKind:

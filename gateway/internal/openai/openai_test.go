@@ -114,7 +114,7 @@ func TestAChatContinuesOnlyWhatItSaid(t *testing.T) {
 	}
 }
 
-// TestADeletedSessionEndsWhatItAnswers has the tombstone come while a turn is open, which has no other end.
+// TestADeletedSessionEndsWhatItAnswers deletes a session during a turn. The turn has no other end.
 func TestADeletedSessionEndsWhatItAnswers(t *testing.T) {
 	t.Parallel()
 	all := streamtest.Entries()[:2]

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Request is what a client asks for, in either protocol.
+// Request is a client's request in either protocol.
 type Request struct {
 	Model      string
 	System     string         // the system prompt; "": none
@@ -20,14 +20,14 @@ type Request struct {
 	Input      []content.Item // empty: only decisions
 	Decisions  []stream.Decision
 	Stream     bool
-	Usage      bool // a chat's stream says what it used
+	Usage      bool // a chat's stream ends with the usage
 	Background bool
 
 	Previous     string // a response
 	Conversation string
 }
 
-// auxiliary has the beginnings of prompts with which chat UIs ask for titles, tags and similar things.
+// auxiliary has the beginnings of prompts that chat UIs send to get titles, tags and similar texts.
 var auxiliary = []string{"### Task:", "Provide a concise, 5-word-or-less title", "Please generate a concise, 5-word-or-less title", "Write a concise title for this conversation"} //nolint:gochecknoglobals,lll // a constant
 
 type fields map[string]json.RawMessage
@@ -47,7 +47,7 @@ func parse(body []byte, known []string) (fields, *Error) {
 	return f, nil
 }
 
-// changesNothing reports whether a field's value asks for what happens anyway.
+// changesNothing reports whether a field has a value that does not change the behavior.
 func changesNothing(name, value string) bool {
 	neutral := map[string][]string{
 		"n": {"1"}, "temperature": {"1", "1.0"}, "top_p": {"1", "1.0"}, "frequency_penalty": {"0"}, "presence_penalty": {"0"},
@@ -179,7 +179,7 @@ type message struct {
 	Reason  string `json:"reason"`
 }
 
-// take sorts messages into the system prompt, the history and the input, which is what the user says last.
+// take sorts messages into the system prompt, the history and the input: the user's last message.
 func (r *Request) take(messages []message, param string) *Error {
 	for i, m := range messages {
 		at := fmt.Sprintf("%s[%d]", param, i)
@@ -276,7 +276,7 @@ func partsOf(raw json.RawMessage) ([]content.Part, error) {
 	return parts, nil
 }
 
-// ChatKey returns the name that a client gives a chat in a header, or "".
+// ChatKey returns the ID of the chat that a client sends in a header, or "".
 func ChatKey(h http.Header) string {
 	for _, name := range []string{"X-Turnlog-Chat-Id", "X-OpenWebUI-Chat-Id", "X-LibreChat-Conversation-Id"} {
 		if v := h.Get(name); v != "" && v != "new" && v != "null" && v != "undefined" && !strings.Contains(v, "{{") {

@@ -286,7 +286,7 @@ func (r *Responses) last() *item {
 	return r.output[len(r.output)-1]
 }
 
-// grow yields what a piece adds. A client that has the beginning of the piece gets the rest.
+// grow yields the addition of a piece. A client that has the beginning of the piece gets only the rest.
 func (r *Responses) grow(it *item, text string) {
 	if begin := r.number - int64(len(text))*pieceFactor; r.after > begin && r.after < r.number {
 		text = text[(r.after-begin)/pieceFactor:]

@@ -44,7 +44,7 @@ type question struct {
 type Asked struct {
 	all      []Pending
 	of       people.Subject
-	position uint64 // the position of the last entry
+	position uint64 // of the last entry
 }
 
 // Of returns the questions of a session.
@@ -72,7 +72,8 @@ func (a Asked) For(p *people.Person) []Pending {
 	return all
 }
 
-// Once leaves out a sub-agent's question if the list has its caller's, since a decision there counts for both.
+// Once leaves out a sub-agent's question if the list has its caller's, since a decision there counts for both. It keeps
+// both if the person may decide only the sub-agent's.
 func Once(all []Pending) []Pending {
 	may := map[question]bool{}
 	for _, p := range all {

@@ -178,13 +178,13 @@ func (r *reply) take(d content.Delta, before int, yield func(Piece)) {
 	}
 }
 
-// named reports whether the names in the beginning of a part cannot be taken for marks.
+// named reports whether the names at the beginning of a part are valid UTF-8, so they cannot be confused with marks.
 func named(d content.Delta) bool {
 	c := cmp.Or(d.Call, &content.ToolCall{})
 	return utf8.ValidString(string(d.Kind)) && utf8.ValidString(c.Name) && utf8.ValidString(c.ProviderID+string(c.ID))
 }
 
-// recordedAs returns a call with the provider's ID that its recorded form has: a model may also give it as ID.
+// recordedAs returns a call with its recorded provider ID. Some models send that ID as ID instead.
 func recordedAs(c *content.ToolCall) *content.ToolCall {
 	if c == nil || c.ProviderID != "" {
 		return c
@@ -192,7 +192,7 @@ func recordedAs(c *content.ToolCall) *content.ToolCall {
 	return &content.ToolCall{Name: c.Name, ProviderID: string(c.ID)}
 }
 
-// sizeOf returns the bytes of a fragment. Its sender chooses all of them.
+// sizeOf returns the size of a fragment. It counts every field, since the sender controls all of them.
 func sizeOf(d events.ContentDelta) int {
 	n := len(d.Turn) + len(d.Delta.Op) + len(d.Delta.Kind) + len(d.Delta.Text)
 	if c := d.Delta.Call; c != nil {

@@ -73,7 +73,7 @@ func (st *story) items() (items []content.Item) {
 	return items
 }
 
-// fragments streams a reply: parts begin in order, grow and end in any order, cut at any byte.
+// fragments streams a reply: parts begin in order, grow and end in any order, and are cut at any byte.
 func (st *story) fragments(c Call, items []content.Item) (out []events.ContentDelta) {
 	type open struct {
 		part, sent int
@@ -95,7 +95,7 @@ func (st *story) fragments(c Call, items []content.Item) (out []events.ContentDe
 			d := content.Delta{Part: next, Op: content.BeginPart, Kind: p.Kind}
 			if p.Call != nil {
 				d.Call = &content.ToolCall{Name: p.Call.Name, ProviderID: p.Call.ProviderID}
-				if next%2 == 1 { // some models say it like this
+				if next%2 == 1 { // some models send it as ID
 					d.Call = &content.ToolCall{Name: p.Call.Name, ID: content.CallID(p.Call.ProviderID)}
 				}
 			}
@@ -458,7 +458,7 @@ func piecesOf(c Call, frags []events.ContentDelta) (all []Piece) {
 	return all
 }
 
-// Workers can publish fragments, too. Whatever they say of a part, it costs only time.
+// Workers can also publish fragments. False ones only cost time.
 func TestFalseFragmentsDoNotStay(t *testing.T) {
 	t.Parallel()
 	call := Call{content.TurnIDFor(1), 1, 1}
@@ -511,7 +511,7 @@ func TestFalseFragmentsDoNotStay(t *testing.T) {
 	}
 }
 
-// What waits for the beginning of a part, or of an attempt, is bounded, whichever field has the bytes.
+// Fragments that wait for the beginning of a part or an attempt use bounded memory, no matter which field is large.
 func TestFragmentsThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
 	call := Call{content.TurnIDFor(1), 1, 1}

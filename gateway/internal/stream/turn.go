@@ -43,7 +43,7 @@ func MessageID(cause string, i int) string {
 	return cause
 }
 
-// SaidBy returns the texts of user input.
+// SaidBy returns the texts of users' messages.
 func SaidBy(items []content.Item) (texts []string) {
 	for _, it := range items {
 		if it.Kind == content.User {

@@ -10,7 +10,7 @@ import (
 	"github.com/turnlog/turnlog/gateway/internal/stream"
 )
 
-// Message is a message as clients keep it.
+// Message is a message in the format in which clients store it.
 type Message struct {
 	ID       string  `json:"id"`
 	Role     string  `json:"role"`
@@ -33,7 +33,7 @@ func NewHistory(s content.SessionID) *History { return &History{session: s, mess
 // Messages returns the messages so far.
 func (h *History) Messages() []*Message { return h.messages }
 
-// Said returns what users said, one text for each of their messages.
+// Said returns the texts of users' messages.
 func (h *History) Said() []string { return h.said }
 
 // Show takes an event of the stream.
@@ -74,7 +74,7 @@ func (h *History) hear(e events.InputAccepted, cause string, before int) {
 	}
 }
 
-// partsOf returns the parts of what a user said.
+// partsOf returns the parts of a user's message.
 func partsOf(it content.Item) []Chunk {
 	out := []Chunk{}
 	for _, p := range it.Parts {

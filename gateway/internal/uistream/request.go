@@ -11,9 +11,9 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// Request is what the messages of a client ask for: input or decisions.
+// Request is the input or the decisions in a client's messages.
 type Request struct {
-	Said      []string     // what the user said earlier
+	Said      []string     // the texts of the user's earlier messages
 	ID        string       // ID of the message with the input
 	Input     content.Item // without parts if there are decisions
 	Decisions []stream.Decision
@@ -78,7 +78,7 @@ func Parse(raw []json.RawMessage, decides string) (*Request, error) {
 	return r, nil
 }
 
-// said returns what the user said in a message, or in steering messages within it.
+// said returns the texts of a user's message, or of the steering messages within a message.
 func (m message) said() (out []string) {
 	if m.Role == "user" {
 		return []string{textOf(m.Parts)}

@@ -203,7 +203,7 @@ func (s *Stream) answer(e stream.CallAnswered) {
 	}
 }
 
-// join shows what a user said while the turn ran.
+// join shows a user's message that joined the running turn.
 func (s *Stream) join(e stream.Joined) {
 	for i, it := range e.Input.Items {
 		if it.Kind == content.User {

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/nats-io/nats-server/v2/server/archive"
+
+	"github.com/turnlog/turnlog/internal/textfile"
 )
 
 // stateEntry is the name of an archive's first entry, which says how many messages follow, and with which
@@ -95,7 +96,7 @@ func cutOff(err error) error {
 
 // scanFile is scan for a file, which must have a SHA-256.
 func scanFile(path, digest string, begin func(state) error, each func(message) error) error {
-	f, err := os.Open(path)
+	f, err := textfile.Open(path) // a link could lead to a device without end
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -352,6 +352,8 @@ func Open(dir string) (*Manifest, error) {
 			return nil, bad(fmt.Errorf("the stream %s is missing", s.Name))
 		case copied && m.Streams[i].File != s.Name+extension:
 			return nil, bad(fmt.Errorf("the stream %s has no file", s.Name))
+		case !copied && m.Streams[i].File != "":
+			return nil, bad(fmt.Errorf("the stream %s has a file", s.Name))
 		}
 	}
 	for _, s := range m.Streams {

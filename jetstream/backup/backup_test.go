@@ -369,6 +369,8 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		"a manifest that is cut off":    {manifestFile, func(b []byte) []byte { return b[:len(b)/2] }, manifestFile},
 		"a manifest of a later release": {manifestFile, replace(`"format": 1`, `"format": 2`), "the format is 2"},
 		"another count":                 {manifestFile, replace(`"messages": 4`, `"messages": 5`), "has 4 messages"},
+		"a stream more":                 {manifestFile, replace(`"streams": [`, `"streams": [{"name": "OTHER"},`), "the stream OTHER"},
+		"a file elsewhere":              {manifestFile, replace(`"name": "TASKS",`, `"name": "TASKS", "file": "../other",`), "TASKS"},
 		"a stream less":                 {manifestFile, replace(`"name": "SEALS"`, `"name": "OTHER"`), "SEALS"},
 		"a stream of a later release":   {manifestFile, replace(`"streams": [`, `"streams": [{"name": "NEW", "config": {}},`), "stream NEW"},
 	} {
@@ -382,6 +384,10 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "BLOBS.arc.s2")))
 	if _, err := Check(t.Context(), dir); !errors.Is(err, ErrDamaged) {
 		t.Errorf("an archive that is missing: %v", err)
+	}
+	must(t, os.Symlink("/dev/zero", filepath.Join(dir, "BLOBS.arc.s2")))
+	if _, err := Check(t.Context(), dir); !errors.Is(err, ErrDamaged) {
+		t.Errorf("an archive without end: %v", err)
 	}
 	n := layout.New("turnlog")
 	if _, err := api.New(cell.Conn()).End(t.Context(), n.JournalStream()); !errors.Is(err, api.ErrNotProvisioned) {

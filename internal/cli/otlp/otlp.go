@@ -32,6 +32,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/sparselog"
@@ -75,9 +76,13 @@ func (s Signal) Endpoint() (string, error) {
 		name := prefix + infix + "ENDPOINT"
 		at := os.Getenv(name)
 		if u, err := url.Parse(at); at != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return "", fmt.Errorf("%s=%s: a URL is expected, like http://localhost:4318", name, at)
+			return "", fmt.Errorf("%s: a URL is expected, like http://localhost:4318", name) // it may have a password
 		}
 		given = given || at != ""
+		name = prefix + infix + "HEADERS"
+		if all := os.Getenv(name); all != "" && !areHeaders(all) {
+			return "", fmt.Errorf("%s: NAME=VALUE is expected, or several with commas between them", name) // they may have a key
+		}
 		name = prefix + infix + "COMPRESSION"
 		if how := os.Getenv(name); how != "" && how != "gzip" && how != "none" {
 			return "", fmt.Errorf("%s=%s: only gzip and none are supported", name, how)
@@ -95,6 +100,18 @@ func (s Signal) Endpoint() (string, error) {
 		return "", err
 	}
 	return "http://localhost:4318/v1/" + strings.ToLower(string(s)), nil
+}
+
+// areHeaders reports whether the exporters accept all headers of a list. They would log those that they ignore.
+func areHeaders(list string) bool {
+	for header := range strings.SplitSeq(list, ",") {
+		name, value, _ := strings.Cut(header, "=")
+		_, err := url.PathUnescape(value)
+		if err != nil || !strings.Contains(header, "=") || !httpguts.ValidHeaderFieldName(strings.TrimSpace(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 // timeout returns how long a collector may take for a request.

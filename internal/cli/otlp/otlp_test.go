@@ -175,6 +175,7 @@ func TestTheEndDoesNotWaitForACollector(t *testing.T) {
 }
 
 func TestTheEnvironmentDecides(t *testing.T) {
+	const secret = "hunter2"
 	for name, tt := range map[string]struct {
 		env  map[string]string
 		want string // of the error
@@ -186,6 +187,11 @@ func TestTheEnvironmentDecides(t *testing.T) {
 		"another exporter":     {map[string]string{"OTEL_METRICS_EXPORTER": "prometheus"}, "OTEL_METRICS_EXPORTER=prometheus: only otlp and none are supported"},
 		"another protocol":     {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc: only http/protobuf is supported"},
 		"an address, no URL":   {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "localhost:4318"}, "a URL is expected"},
+		"a password, no URL":   {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": "me:" + secret + "@collector"}, "ENDPOINT: a URL is expected"},
+		"no header":            {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_HEADERS": "a=b,Bearer " + secret}, "OTLP_HEADERS: NAME=VALUE"},
+		"no name of a header":  {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "api key " + secret + "=="}, "METRICS_HEADERS: NAME=VALUE"},
+		"no escape":            {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_HEADERS": "key=%" + secret}, "OTLP_HEADERS: NAME=VALUE"},
+		"headers alone":        {map[string]string{"OTEL_EXPORTER_OTLP_HEADERS": "a=b, c=d%20e"}, ""},
 		"no compression":       {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION": "lz4"}, "METRICS_COMPRESSION=lz4: only gzip and none are supported"},
 		"no certificate":       {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/none.pem"}, "OTEL_EXPORTER_OTLP_CERTIFICATE: open /none.pem"},
 		"no time":              {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, "OTEL_EXPORTER_OTLP_TIMEOUT=10s: a number of milliseconds is expected"},
@@ -199,6 +205,9 @@ func TestTheEnvironmentDecides(t *testing.T) {
 			stop, err := otlp.ExportMetrics(t.Context(), registry(), zap.NewNop())
 			if stop != nil || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("exports: %t, error %v, want %q", stop != nil, err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("the error has a secret: %v", err)
 			}
 		})
 	}

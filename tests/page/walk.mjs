@@ -121,6 +121,21 @@ for (const read of [false, true]) {
   await see(read ? 'changed-again' : 'changed')
 }
 
+// A long name, or one with characters that nobody sees, does not hide that it is claimed.
+await page.route('**/transcript*', async (route) => {
+  const response = await route.fetch()
+  const json = await response.json()
+  for (const c of Object.values(json.changed)) c.by = 'alice' + '\u00a0'.repeat(1000) + ' (claimed)'
+  await route.fulfill({ response, json })
+})
+await page.reload()
+const claimed = page.locator('details.call .tag.warn:has-text("changed by alice")')
+await claimed.waitFor()
+assert.match(await claimed.textContent(), /^changed by alice\\u00a0.{100,200} \(claimed\)$/)
+await page.unroute('**/transcript*')
+await page.reload()
+await page.waitForSelector('details.call .tag.warn:has-text("changed by turnlog")')
+
 // A call that takes too long is cancelled, and its turn goes on.
 await page.keyboard.press('/')
 await page.keyboard.type('slowly')

@@ -48,6 +48,9 @@ export function json(value) { return JSON.stringify(value, null, 2) }
 // clip cuts a text.
 export function clip(text, most) { return text.length > most ? text.slice(0, most) + '…' : text }
 
+// ends cuts a text in its middle: what a name claims may be at its end.
+export function ends(text, most) { return text.length > 2 * most ? text.slice(0, most) + '…' + text.slice(-most) : text }
+
 // money shows millionths of a currency, all of them.
 export function money(usage) {
   return usage.cost_micros ? (usage.cost_micros / 1e6).toFixed(6).replace(/0{1,4}$/, '') + ' ' + usage.currency : '–'

@@ -1,6 +1,6 @@
 // One session: its transcript as it is written, and its journal.
 import { at, get, key, parse, post } from './api.js'
-import { clip, fill, h, json, money, span } from './dom.js'
+import { clip, ends, fill, h, json, money, span } from './dom.js'
 import { attach } from './files.js'
 import { card, same } from './inbox.js'
 import { markdown } from './markdown.js'
@@ -163,8 +163,8 @@ class Session {
     const tone = !r ? 'working' : r.status === 'ok' ? 'good' : r.status === 'denied' || r.is_error ? 'bad' : 'warn'
     const changed = this.changed.get(call.id)
     const now = { ...call, ...changed }
-    fill(node, h('summary', null, h('strong', null, call.name), h('span.what', null, clip(JSON.stringify(now.input ?? {}), 120)),
-      changed && h('span.tag.warn', null, 'changed by ' + clip(changed.by, 40)), h('span.tag.' + tone, null, state)),
+    fill(node, h('summary', null, h('strong', null, visible(call.name)), h('span.what', null, clip(visible(JSON.stringify(now.input ?? {})), 120)),
+      changed && h('span.tag.warn', null, 'changed by ' + ends(visible(changed.by), 80)), h('span.tag.' + tone, null, state)),
     shown(now), changed && h('details', null, h('summary.small', null, 'What the model asked for'), shown(call)),
     r && h('pre', null, clip(outputOf(r), 20000)), this.explained(call))
   }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
@@ -42,5 +44,29 @@ func TestTheOtherQuestionsOfAPatchedCallHaveItsNewArguments(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("asked %s, want %s", got[i], want[i])
 		}
+	}
+}
+
+// A reader of the latest turns begins after the first of two inputs that become one turn.
+func TestInputFromBeforeAStreamHasNoCommand(t *testing.T) {
+	t.Parallel()
+	one, two := content.UserText("one"), content.UserText("two")
+	var turns Turns
+	var got []string
+	for i, e := range []events.Entry{
+		{Cause: "c2", Events: []events.Event{events.InputQueued{Items: []content.Item{two}, Origin: events.FromHost}}},
+		{Cause: "c3", Events: []events.Event{
+			events.TurnStarted{Turn: "turn-1"}, events.InputAccepted{Turn: "turn-1", Items: []content.Item{one, two}, Origin: events.FromHost},
+		}},
+	} {
+		rec := journal.Record{Head: journal.Head{Seq: uint64(i + 7)}, Entry: e} //nolint:gosec // there are two
+		turns.Show(Event{Entry: &rec}, func(s Step) {
+			if h, ok := s.(Heard); ok {
+				got = append(got, h.Item.Text()+" "+h.Command)
+			}
+		})
+	}
+	if diff := cmp.Diff([]string{"one ", "two c2"}, got); diff != "" {
+		t.Error(diff)
 	}
 }

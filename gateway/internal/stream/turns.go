@@ -7,9 +7,8 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Turns projects a stream that begins with the session onto all of its turns, in the steps of [Turn]. Instead of
-// Joined, it yields a Heard for each item of input. A call in the background is answered again when its result
-// arrives, even many turns later.
+// Turns projects a stream onto all turns that start in it, in the steps of [Turn]. Instead of Joined, it yields a Heard for
+// each item of input. A call in the background is answered again when its result arrives, even many turns later.
 type Turns struct {
 	turn       *Turn // the last one; nil: none
 	queue      []waiting
@@ -27,7 +26,7 @@ type waiting struct {
 type Heard struct {
 	Turn    content.TurnID
 	Item    content.Item
-	Command string // the command that sent the input; "": none
+	Command string // the command that sent the input; "": none, or it came before the stream begins
 }
 
 func (Heard) step() {}
@@ -115,10 +114,11 @@ func (t *Turns) hear(in events.InputAccepted, open bool, yield func(Step)) {
 		}
 		return true
 	})
+	before := max(0, len(in.Items)-len(commands)) // items that were queued before the stream begins
 	for i, it := range in.Items {
 		h := Heard{Turn: in.Turn, Item: it}
-		if i < len(commands) {
-			h.Command = commands[i]
+		if i >= before && i-before < len(commands) {
+			h.Command = commands[i-before]
 		}
 		yield(h)
 	}

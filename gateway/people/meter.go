@@ -33,7 +33,7 @@ func NewMeter(requestsPerSecond float64, open int) *Meter {
 }
 
 // Begin begins a request of a person and returns a function that ends it. If the person is over a limit, the function
-// is nil, and wait says when to retry; 0 means when another request has ended.
+// is nil, and wait is the time until a retry; 0: when an open request has ended.
 func (m *Meter) Begin(name string) (end func(), wait time.Duration) {
 	if m.rate == 0 && m.open == 0 {
 		return func() {}, 0

@@ -115,7 +115,7 @@ func (c *Call) progress(p events.ToolProgress) {
 	}
 }
 
-// maxArguments bounds the arguments in a line of progress.
+// maxArguments limits the size of arguments in a line of progress.
 const maxArguments = 200
 
 func (c *Call) take(step stream.Step) {

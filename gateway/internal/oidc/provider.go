@@ -110,7 +110,7 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // down returns the error of a request to the provider that had no valid answer.
 func down(err error) error {
-	if errors.Is(err, ErrDown) { // the transport says so already
+	if errors.Is(err, ErrDown) { // the transport already returns it
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrDown, err)

@@ -157,7 +157,7 @@ func ParseConversationBody(body []byte) (map[string]string, *Error) {
 	return in.Metadata, nil
 }
 
-// Paging says which items of a conversation are requested.
+// Paging describes the requested page of a conversation.
 type Paging struct {
 	after string
 	limit int

@@ -129,7 +129,7 @@ func (s *Stream) void(yield func(Event)) {
 	}
 	c := s.reply.place.Call
 	s.reply = newReply(c)
-	s.reply.lose() // later fragments of it are void, too
+	s.reply.lose() // its later fragments are also void
 	yield(Event{Cursor: s.place(), Void: &c})
 }
 

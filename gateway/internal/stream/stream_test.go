@@ -149,7 +149,7 @@ func (st *story) call(c Call) (replied bool) {
 	switch outcome {
 	case 0:
 		st.append(events.ModelCallFailed{Turn: c.Turn, Round: c.Round, Attempt: c.Attempt, Class: content.ClassNetwork})
-	case 1: // the next attempt says that this one is over
+	case 1: // only the next attempt shows that this one is over
 	case 2: // the reply was stopped: it has only its text
 		var parts []content.Part
 		for _, it := range items {

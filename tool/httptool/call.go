@@ -115,10 +115,15 @@ func (e *endpoint) fill(input json.RawMessage, header http.Header) (at *url.URL,
 			header.Set(p.Name, strings.Join(texts, ","))
 		default:
 			text := strings.Join(texts, ",")
-			if text == "" || text == "." || text == ".." {
-				return nil, nil, tool.Failure(tool.CodeInvalidArguments, "%s: %q would lead elsewhere", p.Name, text)
+			if text == "" {
+				return nil, nil, tool.Failure(tool.CodeInvalidArguments, "%s is part of the path and cannot be empty", p.Name)
 			}
 			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(text))
+		}
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return nil, nil, tool.Failure(tool.CodeInvalidArguments, "the path %s would lead elsewhere", path)
 		}
 	}
 	escaped := strings.TrimRight(e.path.EscapedPath(), "/") + path

@@ -115,6 +115,27 @@ func TestOperationsBecomeTools(t *testing.T) {
 }
 
 // What a service says about itself must not hang or crash the worker.
+func TestArgumentsDoNotLeadToAnotherPath(t *testing.T) {
+	t.Parallel()
+	found, err := newService(Config{Logger: zap.NewNop()}, Service{Name: "x", URL: "http://127.0.0.1"}).parse([]byte(`{"openapi":"3.1.0","paths":{"/v1/{a}{b}/c":{"get":{
+		"parameters":[{"name":"a","in":"path","required":true,"schema":{"type":"string"}},{"name":"b","in":"path","required":true,"schema":{"type":"string"}}]}}}}`))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	for input, want := range map[string]string{
+		`{"a":"x","b":"."}`: "/v1/x./c", `{"a":"{b}","b":"y"}`: "/v1/%7Bb%7Dy/c", `{"a":".","b":"."}`: "", `{"a":"..","b":""}`: "", `{"a":"x/..","b":"/"}`: "/v1/x%2F..%2F/c",
+	} {
+		at, _, err := found[0].fill(json.RawMessage(input), http.Header{})
+		got := ""
+		if err == nil {
+			got = at.EscapedPath()
+		}
+		if got != want {
+			t.Errorf("%s: %q, %v; want %q", input, got, err, want)
+		}
+	}
+}
+
 func TestHostileDocumentsAreSurvived(t *testing.T) {
 	t.Parallel()
 	op := func(s string) string { return `{"openapi":"3.1.0","paths":{"/a":{"get":` + s + `}}}` }

@@ -64,6 +64,7 @@ func TestAPersonWalksThroughThePage(t *testing.T) {
 	clitest.Follow(t, map[string]func(){
 		"stop the gateway":        func() { stop() },
 		"send the text meanwhile": func() { s.Run(0, "turnlog", "send", "walk", "meanwhile") },
+		"send the text restored":  func() { s.Run(0, "turnlog", "send", "walk", "restored") },
 		"start the gateway":       func() { stop = gateway() },
 
 		"fail a turn": func() {

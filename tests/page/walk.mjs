@@ -167,6 +167,18 @@ await page.waitForFunction(() => [...document.querySelectorAll('.user')].some((x
 await page.waitForFunction(() => [...document.querySelectorAll('.talk .text')].filter((x) => x.textContent.includes('You said meanwhile')).length === 1)
 assert.equal(await page.locator('.user', { hasText: 'meanwhile' }).count(), 1)
 
+// A gateway that does not know the place where the page was, as after a restore, has it read the session again.
+let place
+await page.route('**/events?*', (route) => {
+  place ??= route.request().url()
+  return route.request().url() === place ? route.fulfill({ status: 409 }) : route.continue()
+})
+await page.reload()
+await page.waitForSelector('#notice:has-text("Not connected")')
+await please('send the text restored')
+await page.waitForFunction(() => [...document.querySelectorAll('.user')].some((x) => x.textContent === 'restored'))
+await page.unroute('**/events?*')
+
 // The inbox says that, too, and no longer than it is true.
 await page.goto(address + '#/inbox')
 await page.waitForSelector('text=Nothing waits for a decision')

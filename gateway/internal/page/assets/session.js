@@ -211,8 +211,22 @@ class Session {
     this.events.onopen = () => this.tell('')
     this.events.onerror = () => {
       this.tell('Not connected; trying again…')
-      if (this.events.readyState === EventSource.CLOSED && !this.ended) setTimeout(() => this.listen(), 1000)
+      if (this.events.readyState === EventSource.CLOSED) setTimeout(() => this.resume(), 1000)
     }
+  }
+
+  // resume reads the session again and listens from there. The gateway refused the place at which the page was, perhaps
+  // since the session was restored from a backup.
+  async resume() {
+    if (this.ended) return
+    try {
+      await this.read()
+    } catch (err) {
+      this.tell(err)
+      setTimeout(() => this.resume(), 1000)
+      return
+    }
+    this.listen()
   }
 
   seen(e) { if (e.lastEventId) this.cursor = e.lastEventId }

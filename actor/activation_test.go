@@ -44,10 +44,7 @@ func TestOpeningASessionReadsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.Start("s", oneReply)
-		w.submit(s, "one")
-		w.finish(s)
-		w.Until("s", events.KindParked)
+		s := w.parked()
 		<-time.After(10 * time.Second)
 		for what, c := range map[string]struct {
 			do   func()

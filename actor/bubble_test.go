@@ -145,6 +145,15 @@ func (w *world) thinking(id content.SessionID) *session.Session {
 	return s
 }
 
+// parked returns the session s, which has had one turn and is parked.
+func (w *world) parked() *session.Session {
+	s := w.Start("s", oneReply)
+	w.submit(s, "one")
+	w.finish(s)
+	w.Until("s", events.KindParked)
+	return s
+}
+
 const oneReply = "replies:\n  - text: ok\n    repeat: true\n"
 
 func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
@@ -152,10 +161,7 @@ func TestAnIdleSessionParksAndWakesForTheNextCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.Start("s", oneReply)
-		w.submit(s, "one")
-		w.finish(s)
-		w.Until("s", events.KindParked)
+		s := w.parked()
 		synctest.Wait()
 		if any, err := w.Cell.Inbox().HasAny(w.Ctx, "s"); any || err != nil {
 			t.Errorf("inbox of a parked session: %v, %v", any, err)

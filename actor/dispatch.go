@@ -181,7 +181,7 @@ type unmanned struct {
 	told  periodic
 }
 
-// tellUnmanned is how often the followers of a session are told that a call waits for a worker.
+// tellUnmanned is how often a driver tells the followers of a session that a call waits for a worker.
 const tellUnmanned = 10 * time.Second
 
 // awaitWorkers tells the followers of the session which calls wait for a worker. Calls that have waited too

@@ -178,10 +178,7 @@ func TestADamagedSnapshotIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		n := w.node("n1")
-		s := w.Start("s", oneReply)
-		w.submit(s, "one")
-		w.finish(s)
-		w.Until("s", events.KindParked)
+		s := w.parked()
 		<-time.After(time.Second)
 		state, head, err := w.Client.Read(w.Ctx, "s")
 		if err != nil {

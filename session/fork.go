@@ -12,7 +12,7 @@ import (
 
 // Fork completes the command that opens a fork. origin is the session that the fork continues, after the entry of
 // head. The fork gets the origin's transcript up to that entry (see Snapshot.Continuation) and its configuration.
-// From the command's own configuration, only the model and the agent count; another agent brings its own prompt and
+// From the command's own configuration, only the model and the agent count; another agent has its own prompt and
 // settings.
 //
 // If the entry is in the middle of a round, the fork continues that round. Input that the origin was about to answer

@@ -121,7 +121,7 @@ func (f *Fork) compare(v *verdict.Verdict, origin engine.Replica) {
 	}
 }
 
-// ends reports whether a history equals the origin's, or ends with it apart from system items: another agent brings its
+// ends reports whether a history equals the origin's, or ends with it apart from system items: another agent has its
 // own prompt.
 func ends(got, want []content.Item) bool {
 	if statement.Items(got) == statement.Items(want) {

@@ -93,7 +93,7 @@ func (c *Cell) Waiting(ctx context.Context, before time.Time, limit int) (sessio
 }
 
 // TokenOf returns the run token of a session, and whether it has one. A token stays the same from the wake
-// on, whoever holds it.
+// on, even if its holder changes.
 func (c *Cell) TokenOf(ctx context.Context, s content.SessionID) (Mark, bool, error) {
 	return c.mark(ctx, layout.Stored{Stream: c.names.RunStream(), Subject: c.names.Run(s)})
 }

@@ -73,7 +73,7 @@ func names(all []existing, which func(existing) bool) (out []string) {
 func (r *restore) usedSince(marking bool) func(existing) bool {
 	wrote := []string{"JOURNAL", "RUN", "DEAD", "APPROVALS", "SEALS", "KEYS"}
 	return func(s existing) bool {
-		i := slices.IndexFunc(r.Streams, func(b Stream) bool { return b.Name == s.Name })
+		i := r.index(s.Name)
 		switch {
 		case marking && slices.Contains(wrote, s.Name), s.Name == "KEYS" && s.last == 1, s.last == 0:
 			return false

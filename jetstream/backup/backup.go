@@ -85,6 +85,11 @@ type Manifest struct {
 	Gone []Gone `json:"gone"`
 }
 
+// index returns the place of a stream in Streams, or -1.
+func (m *Manifest) index(name string) int {
+	return slices.IndexFunc(m.Streams, func(s Stream) bool { return s.Name == name })
+}
+
 // Stream is the copy of one stream. A stream that a backup does not copy has no file.
 type Stream struct {
 	Name     string          `json:"name"` // the same in every cell, such as JOURNAL
@@ -211,15 +216,15 @@ func newDirectory(dir string) error {
 	return os.Chmod(dir, dirMode) //nolint:wrapcheck // likewise
 }
 
-// stream returns one of the cell's streams.
-func (c *creation) stream(name string) layout.Stream {
-	all := c.names.Streams()
+// streamOf returns one of a cell's streams.
+func streamOf(names layout.Names, name string) layout.Stream {
+	all := names.Streams()
 	return all[slices.IndexFunc(all, func(s layout.Stream) bool { return s.Name == name })]
 }
 
 // copy copies a stream into a file.
 func (c *creation) copy(ctx context.Context, s step) error {
-	on := c.stream(s.name).Config.Name
+	on := streamOf(c.names, s.name).Config.Name
 	for range attempts {
 		out, err := c.attempt(ctx, s.name, on)
 		if err != nil {
@@ -290,8 +295,7 @@ func (c *creation) describe(ctx context.Context, s layout.Stream) error {
 // deletions records the sessions that were deleted after JOURNAL was copied. The copies of SEALS and BLOBS
 // may lack their keys and blobs.
 func (c *creation) deletions(ctx context.Context) error {
-	at := slices.IndexFunc(c.made.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })
-	after := c.made.Streams[at].Last + 1
+	after := c.made.Streams[c.made.index("JOURNAL")].Last + 1
 	for m, err := range c.api.AllFromLeader(ctx, c.names.JournalStream(), c.names.Journal(layout.AllSessions), after) {
 		if err != nil {
 			return err
@@ -345,7 +349,7 @@ func Open(dir string) (*Manifest, error) {
 	}
 	all := layout.New(m.Namespace).Streams()
 	for _, s := range all {
-		i := slices.IndexFunc(m.Streams, func(have Stream) bool { return have.Name == s.Name })
+		i := m.index(s.Name)
 		copied := slices.ContainsFunc(order(), func(o step) bool { return o.name == s.Name })
 		switch {
 		case i < 0:

@@ -200,7 +200,7 @@ func (r *restore) step(name string) error {
 
 // streams creates the streams, JOURNAL last: without it, no node drives a session.
 func (r *restore) streams(ctx context.Context) error {
-	at := slices.IndexFunc(r.Streams, func(s Stream) bool { return s.Name == "JOURNAL" })
+	at := r.index("JOURNAL")
 	inOrder := append(slices.Delete(slices.Clone(r.Streams), at, at+1), r.Streams[at])
 	for _, s := range inOrder {
 		if err := r.stream(ctx, s); err != nil {
@@ -253,7 +253,7 @@ func (r *restore) stream(ctx context.Context, s Stream) error {
 	if err != nil {
 		return err
 	}
-	name := r.names.Streams()[slices.IndexFunc(r.names.Streams(), func(l layout.Stream) bool { return l.Name == s.Name })].Config.Name
+	name := streamOf(r.names, s.Name).Config.Name
 	for tries := 1; ; tries++ {
 		from, to := io.Pipe()
 		go func() {

@@ -91,12 +91,12 @@ func (l *link) settled(ctx context.Context) (snapshot, error) {
 }
 
 // connected returns a connection other than lost: at once if there is one, otherwise after one attempt
-// to connect, which it starts early. With anew, an attempt that has already begun does not count: it
+// to connect, which it starts early. With fresh, an attempt that has already begun does not count: it
 // does not use the new credentials.
-func (l *link) connected(ctx context.Context, lost *connection, anew bool) (*connection, error) {
+func (l *link) connected(ctx context.Context, lost *connection, fresh bool) (*connection, error) {
 	now, hurried := l.current(), false
 	last := now.ended
-	if anew {
+	if fresh {
 		last = now.begun
 	}
 	s, err := l.await(ctx, func(s snapshot) (bool, error) {

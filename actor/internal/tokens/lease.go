@@ -75,8 +75,8 @@ type footing struct {
 	shorten   bool       // the server must stop keeping tokens for a long time
 }
 
-// renew renews the token if it is due. A confirmed record also renews a listed token, so the server is told
-// rarely.
+// renew renews the token if it is due. A confirmed record also renews a listed token, so it seldom sends
+// the server a request.
 func (l *Lease) renew(f footing, listed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

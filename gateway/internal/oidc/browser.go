@@ -99,7 +99,7 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 	if subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(a.Nonce)) != 1 {
 		return k, until, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
 	}
-	c, err := p.claims(ctx, d, t, got)
+	c, err := p.complete(ctx, d, t, got)
 	if err != nil {
 		return k, until, err
 	}
@@ -107,9 +107,9 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 	return k, t.Expiry, err
 }
 
-// claims returns the claims of an ID token. If it lacks one that the gateway needs, they are completed with those of the userinfo
+// complete returns the claims of an ID token. If it lacks one that the gateway needs, it adds those of the userinfo
 // endpoint: some providers put only the person's ID into ID tokens.
-func (p *Provider) claims(ctx context.Context, d *discovered, t *oidc.IDToken, access *oauth2.Token) (c claims, err error) {
+func (p *Provider) complete(ctx context.Context, d *discovered, t *oidc.IDToken, access *oauth2.Token) (c claims, err error) {
 	if err := t.Claims(&c); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}

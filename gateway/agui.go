@@ -20,9 +20,9 @@ import (
 )
 
 func (g *Gateway) aguiRoutes() {
-	o := op(http.MethodPost, "/api/ag-ui", "Run a thread of AG-UI", http.StatusOK, 400, 403, 404, 409, 410, 422)
-	o.Description = "The address of an HttpAgent of AG-UI 1.0: a RunAgentInput, answered by its events. A thread is a session, which the first message opens. " +
-		"A run that asks ends with interrupts, and resume answers them. A run without a new message, and without resume, has snapshots and then what follows."
+	o := op(http.MethodPost, "/api/ag-ui", "Run an AG-UI thread", http.StatusOK, 400, 403, 404, 409, 410, 422)
+	o.Description = "The endpoint of an AG-UI 1.0 HttpAgent: takes a RunAgentInput and streams the events of the run. A thread is a session, which its first message opens. " +
+		"A run that needs an answer ends with interrupts, and the resume of the next run answers them. A run without a new message or resume starts with snapshots and then follows the session."
 	o.Responses["200"] = text("the events of the run", "text/event-stream")
 	o.MaxBodyBytes = maxBody
 	huma.Register(g.api, o, g.aguiRun)
@@ -36,9 +36,9 @@ type aguiIn struct {
 
 		Thread   string            `json:"threadId" doc:"the session: 1 to 128 letters, digits, - and _"`
 		Run      string            `json:"runId" maxLength:"256"`
-		Messages []json.RawMessage `json:"messages" doc:"those of the session, and a new one"`
-		Tools    []json.RawMessage `json:"tools,omitempty" maxItems:"0" doc:"the session runs its tools: a client has none"`
-		Context  []json.RawMessage `json:"context,omitempty" maxItems:"0" doc:"what matters belongs into messages"`
+		Messages []json.RawMessage `json:"messages" doc:"the messages of the session, and a new one"`
+		Tools    []json.RawMessage `json:"tools,omitempty" maxItems:"0" doc:"must be empty: the session runs its own tools, not the client's"`
+		Context  []json.RawMessage `json:"context,omitempty" maxItems:"0" doc:"must be empty: put context in messages"`
 		Resume   []agui.Answer     `json:"resume,omitempty" doc:"an answer to each open interrupt"`
 		Props    json.RawMessage   `json:"forwardedProps,omitempty" doc:"model: for a new session, an agent or a model; without it, the gateway's default"`
 	}
@@ -59,7 +59,7 @@ func (aguiStream) Stop(e *feed.Writer, p *problem.Problem) {
 }
 
 func (d aguiStream) Reconnect(e *feed.Writer, why string) {
-	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "run again without a new message, here or at another gateway"))
+	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "start another run without a new message, at this or another gateway"))
 }
 
 // aguiRun starts a run or rejoins the session's current one.
@@ -83,7 +83,7 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at 
 	thread, id := content.SessionID(in.Body.Thread), in.Body.Run
 	req, err := agui.Parse(in.Body.Messages)
 	if err != nil {
-		return nil, at, problem.Unprocessable("bad_messages", err.Error(), "send the messages of the thread and a new one of the user")
+		return nil, at, problem.Unprocessable("bad_messages", err.Error(), "send the messages of the thread, ending with a new user message")
 	}
 	s, err := g.see(ctx, in.Body.Thread)
 	none := problem.Is(err, http.StatusNotFound) && len(in.Body.Resume) == 0 && req.Input != nil
@@ -130,14 +130,14 @@ func (g *Gateway) aguiResume(ctx context.Context, s seen, in *aguiIn) (run *agui
 	for _, a := range in.Body.Resume {
 		d, err := a.Decision()
 		if err != nil {
-			return nil, 0, problem.Unprocessable("bad_resume", err.Error(), "send the ID of the interrupt as it came, and answer as its responseSchema says; a run without resume has all that are open")
+			return nil, 0, problem.Unprocessable("bad_resume", err.Error(), "send the interrupt's ID unchanged and an answer that fits its responseSchema; a run without resume lists all open interrupts")
 		}
 		all = append(all, d)
 	}
 	for _, a := range s.state.PendingApprovals() {
 		answers := func(d stream.Decision) bool { return d.Approval == a.ID }
 		if s.state.Turn != nil && a.Turn == s.state.Turn.ID && !slices.ContainsFunc(all, answers) {
-			return nil, 0, problem.New(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every interrupt that is open: a run without resume has them all")
+			return nil, 0, problem.New(http.StatusConflict, "partial_resume", "resume does not answer "+string(a.ID), "answer every open interrupt: a run without resume lists them")
 		}
 	}
 	turn, first, last, err := g.resolve(ctx, s, all, in.CommandKey)

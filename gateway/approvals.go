@@ -17,13 +17,13 @@ import (
 )
 
 func (g *Gateway) approvalRoutes() {
-	handle(g, op(http.MethodGet, "/api/approvals", "List what waits for a decision, in all sessions that you may see", http.StatusOK), g.listApprovals)
-	handle(g, op(http.MethodGet, "/api/approvals/{id}/{approval}", "Show all that was asked about a call", http.StatusOK, 404, 410), g.showApproval)
+	handle(g, op(http.MethodGet, "/api/approvals", "List pending approvals of all sessions that you may see", http.StatusOK), g.listApprovals)
+	handle(g, op(http.MethodGet, "/api/approvals/{id}/{approval}", "Show all questions about a call", http.StatusOK, 404, 410), g.showApproval)
 	handle(g, op(http.MethodPost, "/api/approvals/{id}/{approval}", "Decide an approval", http.StatusOK, 403, 404, 409, 410, 422), g.decide)
 }
 
 type approvalsIn struct {
-	Session string `query:"session" doc:"only of this session"`
+	Session string `query:"session" doc:"only approvals of this session"`
 }
 
 type approvalsOut struct {
@@ -75,7 +75,7 @@ func approvals(all []pending.Pending) *approvalsOut {
 type ApprovalPath struct {
 	SessionPath
 
-	Approval content.ApprovalID `path:"approval" maxLength:"128" doc:"the approval, or the call that it is about"`
+	Approval content.ApprovalID `path:"approval" maxLength:"128" doc:"the ID of the approval, or of its call"`
 }
 
 type askedOut struct {
@@ -113,7 +113,7 @@ func (g *Gateway) callOf(ctx context.Context, s seen, id content.CallID) (*repor
 		return c, err
 	}
 	return nil, problem.New(http.StatusNotFound, "no_call", "session "+string(s.state.Session)+" has no call or approval "+string(id),
-		"GET /api/sessions/{id}/calls and GET /api/approvals list them")
+		"see GET /api/sessions/{id}/calls and GET /api/approvals")
 }
 
 type decideIn struct {
@@ -122,10 +122,10 @@ type decideIn struct {
 
 	Body struct {
 		Decision string          `json:"decision" enum:"approve,deny"`
-		Always   bool            `json:"always,omitempty" doc:"with approve: do not ask the same about the same tool again in this session"`
+		Always   bool            `json:"always,omitempty" doc:"with approve: do not ask the same question about the same tool again in this session"`
 		Input    json.RawMessage `json:"input,omitempty" doc:"with approve: the tool gets these arguments instead of the model's"`
 		Reason   string          `json:"reason,omitempty" maxLength:"4000" doc:"the model sees the reason of a denial"`
-		Shown    string          `json:"shown,omitempty" doc:"the digest of what was shown: the decision is refused if something else is pending"`
+		Shown    string          `json:"shown,omitempty" doc:"the digest of the question that the person saw: the decision is refused if another one is pending"`
 	}
 }
 

@@ -20,10 +20,10 @@ import (
 func (g *Gateway) callRoutes() {
 	const call = "/api/sessions/{id}/calls/{call}"
 	handle(g, op(http.MethodGet, "/api/sessions/{id}/calls", "List the open calls of a session", http.StatusOK, 404, 410), g.listCalls)
-	handle(g, op(http.MethodGet, call, "Explain a call: who asked for it, what let it run, what came of it", http.StatusOK, 404, 410), g.explainCall)
+	handle(g, op(http.MethodGet, call, "Explain a call: what requested it, what permitted it, and its result", http.StatusOK, 404, 410), g.explainCall)
 	handle(g, op(http.MethodPost, call+"/cancel", "Cancel one call; its turn goes on", http.StatusOK, 403, 404, 409, 410, 422), g.cancelCall)
 	handle(g, op(http.MethodPost, call+"/detach", "Send a running call to the background", http.StatusOK, 403, 404, 409, 410, 422), g.detachCall)
-	handle(g, op(http.MethodGet, "/api/dead", "List the calls that lost their workers, and sessions that nodes do not drive", http.StatusOK), g.listDead)
+	handle(g, op(http.MethodGet, "/api/dead", "List calls that lost their workers, and sessions that nodes no longer drive", http.StatusOK), g.listDead)
 	handle(g, op(http.MethodPost, "/api/dead/{id}/{call}", "Retry or drop a call that lost its workers", http.StatusOK, 403, 404, 409, 410, 422), g.settleDead)
 }
 
@@ -45,7 +45,7 @@ func (g *Gateway) listCalls(ctx context.Context, in *SessionPath) (*callsOut, er
 
 type explainedOut struct {
 	Body struct {
-		Text string          `json:"text" doc:"in sentences, each with the entry that says so"`
+		Text string          `json:"text" doc:"as sentences, each with the entry that proves it"`
 		Call json.RawMessage `json:"call" doc:"the same as data"`
 	}
 }
@@ -57,7 +57,7 @@ func (g *Gateway) explainCall(ctx context.Context, in *CallPath) (*explainedOut,
 	}
 	c, err := g.callsOf(s).Explain(ctx, string(in.Call))
 	if errors.Is(err, explain.ErrNoCall) || errors.Is(err, explain.ErrSeveral) {
-		return nil, problem.New(http.StatusNotFound, "no_call", err.Error(), "GET …/transcript has the ID of each call")
+		return nil, problem.New(http.StatusNotFound, "no_call", err.Error(), "GET …/transcript shows the ID of each call")
 	}
 	out := &explainedOut{}
 	var text strings.Builder
@@ -75,7 +75,7 @@ func (g *Gateway) explainCall(ctx context.Context, in *CallPath) (*explainedOut,
 type CallPath struct {
 	SessionPath
 
-	Call content.CallID `path:"call" maxLength:"128" doc:"its ID, or its place"`
+	Call content.CallID `path:"call" maxLength:"128" doc:"the ID or path of the call"`
 }
 
 // callIn returns the ID of a call. The request names the call by its ID or its place.
@@ -120,7 +120,7 @@ func (g *Gateway) detachCall(ctx context.Context, in *detachIn) (*acceptedOut, e
 type deadOut struct {
 	Body struct {
 		Calls []letter `json:"calls"`
-		Aside []aside  `json:"aside" doc:"sessions that broke nodes, so that none drives them"`
+		Aside []aside  `json:"aside" doc:"sessions that crashed nodes, so no node drives them"`
 	}
 }
 
@@ -133,7 +133,7 @@ type letter struct {
 
 type aside struct {
 	Session content.SessionID `json:"session"`
-	Broke   []string          `json:"broke" doc:"the nodes"`
+	Broke   []string          `json:"broke" doc:"the nodes that it crashed"`
 }
 
 func (g *Gateway) listDead(ctx context.Context, _ *struct{}) (*deadOut, error) {
@@ -176,7 +176,7 @@ type settleIn struct {
 
 	Body struct {
 		Action    string `json:"action" enum:"retry,drop"`
-		MayRepeat bool   `json:"may_repeat,omitempty" doc:"with retry: it is acceptable that the call runs twice"`
+		MayRepeat bool   `json:"may_repeat,omitempty" doc:"with retry: the call may run twice"`
 		Reason    string `json:"reason,omitempty" maxLength:"4000"`
 	}
 }

@@ -34,7 +34,7 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 	}
 	turn, _, err = g.causedBy(ctx, s, command, []content.Item{n.input})
 	if problem.Is(err, http.StatusUnprocessableEntity) {
-		err = otherHistory("the message that the session has with this ID, or key, is another one")
+		err = otherHistory("the session already has another message with this ID or key")
 	}
 	if again = turn > 0; again {
 		n.said = append(slices.Clone(n.said), n.input.Text())
@@ -55,7 +55,7 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 // knows returns an error unless the client's earlier messages match the session's. In a long session, only the newest
 // turns must match, since clients need not keep more.
 func (g *Gateway) knows(ctx context.Context, s seen, said []string) error {
-	differs := otherHistory("the chat has other messages of the user than its session")
+	differs := otherHistory("the user messages of the chat differ from those of its session")
 	if s.state.Rewritten == 0 { // otherwise only the journal has all messages
 		all := stream.SaidBy(s.state.Transcript)
 		more := len(all) - len(said)
@@ -88,7 +88,7 @@ func messageKey(key CommandKey, message string) (string, error) {
 
 func otherHistory(detail string) *problem.Problem {
 	return problem.New(http.StatusConflict, "history_differs", detail,
-		"a session only grows: GET /api/chat/{id} has its messages, after which a new one can be sent; POST /api/sessions/{id}/fork begins another history")
+		"history cannot be changed: append a message to what GET /api/chat/{id} returns, or fork the session with POST /api/sessions/{id}/fork")
 }
 
 // resolve sends decisions to a session and returns the parts of the turn that begin with them. It skips a question that
@@ -120,7 +120,7 @@ func (g *Gateway) resolve(ctx context.Context, s seen, all []stream.Decision, ke
 	}
 	turn, _, _, err = content.ParsePlace(string(report.PlaceOf(content.CallID(all[0].Approval))))
 	if err != nil {
-		return 0, 0, 0, problem.Unprocessable("bad_messages", err.Error(), "send the IDs of questions as they came")
+		return 0, 0, 0, problem.Unprocessable("bad_messages", err.Error(), "send the IDs of questions unchanged")
 	}
 	at, err := g.turnAt(ctx, s, turn)
 	if err != nil {

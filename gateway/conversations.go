@@ -197,6 +197,6 @@ func (g *Gateway) never(what, do string) func(http.ResponseWriter, *http.Request
 		if _, err := g.conversation(r); err != nil {
 			return err
 		}
-		return openai.NewError(http.StatusMethodNotAllowed, "append_only", "", what+": a conversation is a session, whose journal only grows. "+do)
+		return openai.NewError(http.StatusMethodNotAllowed, "append_only", "", what+": a conversation is a session, whose journal is append-only. "+do)
 	}
 }

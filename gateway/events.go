@@ -25,10 +25,10 @@ import (
 
 func (g *Gateway) eventRoutes() {
 	o := op(http.MethodGet, "/api/sessions/{id}/events", "Follow a session as server-sent events", http.StatusOK, 400, 404, 409, 410)
-	o.Description = "Events are entry, piece, void, progress, refused, trouble, reconnect and end. The id of an event is the place after it: " +
-		"send it as Last-Event-ID, or as after, to any gateway, and the stream continues without a gap or a repetition. " +
-		"Pieces of a reply have the same places whether they come live or are cut from the recorded reply. " +
-		"A void event says that the pieces of an attempt so far do not count. Without a place the stream begins with the first entry."
+	o.Description = "Events are entry, piece, void, progress, refused, trouble, reconnect and end. The id of an event is the position after it: " +
+		"send it to any gateway as Last-Event-ID or after, and the stream continues without gaps or duplicates. " +
+		"Pieces of a reply have the same positions whether they are sent live or cut from the recorded reply. " +
+		"A void event means: discard the pieces of this attempt. Without a position, the stream starts at the first entry."
 	o.Responses["200"] = text("the stream", "text/event-stream")
 	huma.Register(g.api, o, g.events)
 }
@@ -36,8 +36,8 @@ func (g *Gateway) eventRoutes() {
 type eventsIn struct {
 	SessionPath
 
-	Last  string `header:"Last-Event-ID" maxLength:"200" doc:"the id of the last event that was received"`
-	After string `query:"after" maxLength:"200" doc:"the same, for clients that cannot send the header; or the number of an entry; now: only what happens from now on"`
+	Last  string `header:"Last-Event-ID" maxLength:"200" doc:"the id of the last event received"`
+	After string `query:"after" maxLength:"200" doc:"the same, for clients that cannot send the header; or the number of an entry; or now, for new events only"`
 }
 
 // now stands for the end of the journal.
@@ -135,7 +135,7 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (feed.Follow
 	if place != "" {
 		var err error
 		if c, err = stream.ParseCursor(place); err != nil {
-			return feed.Following{}, problem.New(http.StatusBadRequest, "bad_cursor", err.Error(), "send the id of an event of this stream as it was, or none to start from the beginning")
+			return feed.Following{}, problem.New(http.StatusBadRequest, "bad_cursor", err.Error(), "send the id of an event of this stream unchanged, or omit it to start from the beginning")
 		}
 	}
 	switch {
@@ -151,7 +151,7 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (feed.Follow
 	rec, err := g.client.EntryFrom(ctx, id, c.Position)
 	switch {
 	case errors.Is(err, session.ErrNotFound), err == nil && (rec.Guard != c.Position || rec.Seq != c.Entry || !c.Names(rec.Hash)):
-		return feed.Following{}, noPlace("the cursor is of another session, or of one that was restored since")
+		return feed.Following{}, noPlace("the cursor belongs to another session, or the session was restored since")
 	case err != nil:
 		return feed.Following{}, err
 	}
@@ -159,7 +159,7 @@ func (g *Gateway) follow(ctx context.Context, s seen, place string) (feed.Follow
 }
 
 func noPlace(detail string) *problem.Problem {
-	return problem.New(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the session as it is")
+	return problem.New(http.StatusConflict, "no_place", detail, "start again without a cursor, or with after=now: GET /api/sessions/{id} shows the current session")
 }
 
 // native writes a session in the format of /api.
@@ -185,7 +185,7 @@ func (native) Event(e *feed.Writer, ev stream.Event) (last bool) {
 	case ev.Entry != nil:
 		data, err := audit.EntryJSON(*ev.Entry)
 		if err != nil {
-			data = jsonOf(problem.New(http.StatusInternalServerError, "unreadable", err.Error(), "a newer gateway can read the entry"))
+			data = jsonOf(problem.New(http.StatusInternalServerError, "unreadable", err.Error(), "upgrade the gateway: a newer release can read the entry"))
 		}
 		e.Event("entry", ev.Cursor.String(), data)
 		if d, ok := events.DeletionOf(ev.Entry.Entry); ok {

@@ -21,10 +21,10 @@ import (
 func (g *Gateway) fleetRoutes() {
 	handle(g, op(http.MethodGet, "/api/me", "Show who you are and what you may do", http.StatusOK), g.me)
 	handle(g, op(http.MethodGet, "/api/agents", "List the published agents that you may open sessions of", http.StatusOK), g.agents)
-	handle(g, op(http.MethodGet, "/api/models", "List the providers of models, and the default", http.StatusOK), g.models)
+	handle(g, op(http.MethodGet, "/api/models", "List the model providers and the default model", http.StatusOK), g.models)
 	handle(g, op(http.MethodGet, "/api/tools", "List the tools that workers offer", http.StatusOK), g.tools)
 	handle(g, op(http.MethodGet, "/api/workers", "List the workers and their queues", http.StatusOK, 403), g.workers)
-	handle(g, op(http.MethodGet, "/api/queues", "Show what queues and nodes have to do", http.StatusOK, 403), g.queues)
+	handle(g, op(http.MethodGet, "/api/queues", "Show the load of queues and nodes", http.StatusOK, 403), g.queues)
 	handle(g, op(http.MethodGet, "/api/stuck", "Show which calls and sessions make no progress, and what to do", http.StatusOK, 403), g.stuck)
 }
 
@@ -32,8 +32,8 @@ type meOut struct {
 	Body struct {
 		Name   string   `json:"name"`
 		Role   string   `json:"role"`
-		Agents []string `json:"agents" doc:"patterns of the agents that the role is about; none: all"`
-		Leave  bool     `json:"may_leave" doc:"whether POST /logout makes a browser unknown"`
+		Agents []string `json:"agents" doc:"patterns of the agents that the role covers; none: all"`
+		Leave  bool     `json:"may_leave" doc:"whether POST /logout logs a browser out"`
 	}
 }
 
@@ -78,7 +78,7 @@ func (g *Gateway) agents(ctx context.Context, _ *struct{}) (*agentsOut, error) {
 
 type modelsOut struct {
 	Body struct {
-		Default   string     `json:"default" doc:"the model of a session that names neither model nor agent, unless that is an agent's"`
+		Default   string     `json:"default" doc:"the model of sessions that name neither a model nor an agent; absent if the default is an agent"`
 		Providers []provider `json:"providers"`
 	}
 }
@@ -86,7 +86,7 @@ type modelsOut struct {
 // provider is a provider of models. Only nodes have its keys.
 type provider struct {
 	Provider string   `json:"provider"`
-	Usage    string   `json:"usage" doc:"how its models are named"`
+	Usage    string   `json:"usage" doc:"how to write the names of its models"`
 	Options  []string `json:"options,omitempty"`
 }
 
@@ -203,14 +203,14 @@ func (g *Gateway) stuck(ctx context.Context, _ *struct{}) (*stuckOut, error) {
 func examined[T any](ctx context.Context, examine func(context.Context) (T, error)) (seen T, err error) {
 	switch {
 	case !person(ctx).MayOperate():
-		return seen, problem.MayNot("see what the deployment does")
+		return seen, problem.MayNot("see the state of the deployment")
 	case examine == nil:
-		return seen, problem.New(http.StatusNotFound, "not_found", "this gateway does not know what the deployment does", "turnlog top and turnlog doctor show it")
+		return seen, problem.New(http.StatusNotFound, "not_found", "this gateway cannot read the state of the deployment", "use turnlog top and turnlog doctor")
 	}
 	seen, err = examine(ctx)
 	if _, denied := jetstream.Denied(err); denied {
-		err = problem.New(http.StatusForbidden, "not_permitted", "the gateway's user of NATS may not see queues, nodes and what is stuck",
-			"turnlog top and turnlog doctor show it, as a user of their own; docs/gateway.md says when to make the gateway's user a doctor, too")
+		err = problem.New(http.StatusForbidden, "not_permitted", "the gateway's NATS user may not see queues, nodes and stuck sessions",
+			"use turnlog top and turnlog doctor as another NATS user, or give the gateway's user the role doctor: see docs/gateway.md")
 	}
 	return seen, err
 }

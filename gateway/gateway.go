@@ -122,7 +122,7 @@ func New(cfg Config) (*Gateway, error) {
 		Connected: func() bool { return !g.disconnected() },
 	}
 	spec := huma.DefaultConfig("Turnlog", cmp.Or(cfg.Version, "dev"))
-	spec.Info.Description = "Sessions of AI agents that outlive every process, their streams and their approvals."
+	spec.Info.Description = "Durable sessions of AI agents, with their streams and approvals."
 	spec.DocsPath, spec.SchemasPath, spec.CreateHooks = "", "", nil
 	spec.Transformers = append(spec.Transformers, problem.Advise)
 	spec.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
@@ -185,7 +185,7 @@ func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && page.Serve(w, r) {
 		return
 	}
-	refuse(w, r, problem.New(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists what is"))
+	refuse(w, r, problem.New(http.StatusNotFound, "not_found", r.Method+" "+r.URL.Path+" is not part of this API", "GET /openapi.json lists all endpoints"))
 }
 
 // ServeHTTP serves one request.

@@ -69,7 +69,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		}
 		if !g.cfg.Access.Serves(r.Host) {
 			refuse(w, r, problem.New(http.StatusMisdirectedRequest, "wrong_host", "the gateway is not "+r.Host,
-				"use the address that it printed, or start it with --host "+people.Hostname(r.Host)))
+				"use the address that the gateway printed, or start it with --host "+people.Hostname(r.Host)))
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -134,7 +134,7 @@ func (g *Gateway) identify(r *http.Request) (*people.Person, *problem.Problem) {
 	case errors.Is(err, people.ErrNoToken):
 		return nil, problem.New(http.StatusUnauthorized, "no_token", "the request has no token", "send the header Authorization: Bearer TOKEN, or open the address that the gateway printed")
 	case errors.Is(err, people.ErrUnknown):
-		return nil, problem.New(http.StatusUnauthorized, "wrong_token", "no person has this token", "check it: a gateway without people makes a new one at each start; an operator can give you one")
+		return nil, problem.New(http.StatusUnauthorized, "wrong_token", "no person has this token", "check the token: a gateway without people makes a new one at each start; otherwise ask an operator for one")
 	}
 	return nil, loginProblem(err)
 }

@@ -27,15 +27,15 @@ import (
 type file struct {
 	Name string `json:"name" maxLength:"256"`
 	MIME string `json:"mime" maxLength:"256" example:"application/pdf"`
-	Data []byte `json:"data,omitempty" doc:"the bytes in base64, for small files; or"`
-	Blob string `json:"blob,omitempty" pattern:"^[0-9a-f]{64}$" doc:"what POST /api/files returned"`
-	Size int64  `json:"size,omitempty" minimum:"0" doc:"of the blob"`
+	Data []byte `json:"data,omitempty" doc:"the bytes in base64, for small files; otherwise give blob"`
+	Blob string `json:"blob,omitempty" pattern:"^[0-9a-f]{64}$" doc:"the digest that POST /api/files returned"`
+	Size int64  `json:"size,omitempty" minimum:"0" doc:"the size of the blob in bytes"`
 }
 
 func (f file) part() (content.Part, error) {
 	switch {
 	case (f.Blob == "") == (len(f.Data) == 0):
-		return content.Part{}, problem.Unprocessable("bad_file", "file "+f.Name+" has neither data nor a blob, or both", "give one of them")
+		return content.Part{}, problem.Unprocessable("bad_file", "file "+f.Name+" needs data or a blob, not both", "give one of them")
 	case f.Blob != "":
 		return content.BlobPart(f.Name, f.MIME, f.Blob, f.Size), nil
 	}
@@ -77,7 +77,7 @@ type inputIn struct {
 	Body struct {
 		Text   string `json:"text,omitempty"`
 		Files  []file `json:"files,omitempty" maxItems:"100"`
-		OnBusy string `json:"on_busy,omitempty" enum:"steer,queue,interrupt,reject" default:"steer" doc:"what to do while a turn is open: join it, start the next one, cancel it, or refuse"`
+		OnBusy string `json:"on_busy,omitempty" enum:"steer,queue,interrupt,reject" default:"steer" doc:"if a turn is open: steer adds the input to it, queue starts the next turn, interrupt cancels it first, reject refuses the input"`
 	}
 }
 
@@ -125,8 +125,8 @@ type cancelIn struct {
 
 	Body struct {
 		Reason string         `json:"reason,omitempty" maxLength:"1000"`
-		Turn   content.TurnID `json:"turn,omitempty" doc:"only this turn; without it, the one that is open now"`
-		All    bool           `json:"all,omitempty" doc:"everything that the session started, also in the background"`
+		Turn   content.TurnID `json:"turn,omitempty" doc:"cancel only this turn; without it, the open one"`
+		All    bool           `json:"all,omitempty" doc:"cancel everything that the session started, including background calls"`
 	}
 }
 
@@ -146,7 +146,7 @@ func (g *Gateway) cancelTurn(ctx context.Context, in *cancelIn) (*acceptedOut, e
 }
 
 type fileIn struct {
-	Name string `query:"name" maxLength:"256" doc:"of the file"`
+	Name string `query:"name" maxLength:"256" doc:"the name of the file"`
 	MIME string `header:"Content-Type"`
 }
 
@@ -178,7 +178,7 @@ func (g *Gateway) storeFile(ctx context.Context, in *fileIn) (*huma.StreamRespon
 
 func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind string) (file, error) {
 	if !utf8.ValidString(name) {
-		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the name is not UTF-8", "encode it")
+		return file{}, problem.New(http.StatusBadRequest, "bad_file", "the name is not UTF-8", "encode the name as UTF-8")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // every connection supports deadlines
 	tmp, err := os.CreateTemp("", "turnlog-upload-*")
@@ -189,7 +189,7 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 	defer func() { _ = tmp.Close() }()
 	size, err := io.Copy(tmp, http.MaxBytesReader(w, r.Body, g.limits.File))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return file{}, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the file has more than "+humanize.IBytes(uint64(g.limits.File)), "send a smaller one: models see at most 32 MiB of it") //nolint:gosec // positive
+		return file{}, problem.New(http.StatusRequestEntityTooLarge, "too_large", "the file has more than "+humanize.IBytes(uint64(g.limits.File)), "send a smaller one: models see files of at most 32 MiB") //nolint:gosec // positive
 	}
 	if err != nil {
 		return file{}, problem.Truncated(http.StatusBadRequest, "the body ended early: "+err.Error())

@@ -57,11 +57,11 @@ func (g *Gateway) door(w http.ResponseWriter, failed *problem.Problem) {
 func loginProblem(err error) *problem.Problem {
 	switch {
 	case errors.Is(err, people.ErrNoRole):
-		return problem.New(http.StatusForbidden, "no_role", err.Error(), "an operator: in the file of people, name claims that the provider sends, and give one of the person's groups a role")
+		return problem.New(http.StatusForbidden, "no_role", err.Error(), "the operator: in the file of people, name claims that the provider sends, and give one of the person's groups a role")
 	case errors.Is(err, oidc.ErrRefused):
-		return problem.New(http.StatusUnauthorized, "wrong_token", err.Error(), "log in again, or get a new token of the provider for this gateway")
+		return problem.New(http.StatusUnauthorized, "wrong_token", err.Error(), "log in again, or get a new token for this gateway from the provider")
 	}
-	p := problem.New(http.StatusServiceUnavailable, "no_provider", err.Error(), "retry: tokens of the gateway work meanwhile; an operator: look whether the gateway reaches the issuer in its file of people")
+	p := problem.New(http.StatusServiceUnavailable, "no_provider", err.Error(), "retry, or use a token of the gateway; the operator: check that the gateway reaches the issuer in its file of people")
 	p.Retry = 5
 	return p
 }

@@ -67,7 +67,7 @@ func (g *Gateway) mcpRoutes() {
 }
 
 // errClosing ends the calls when the gateway stops. Their turns continue.
-var errClosing = errors.New("the gateway stops")
+var errClosing = errors.New("the gateway is stopping")
 
 // ServeHTTP serves an MCP request.
 func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +92,7 @@ func (m *mcpServers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Mcp-Protocol-Version") >= mcpStateless:
 		m.alone.ServeHTTP(p, r)
 	case id != "" && !ownsMCP(jsonText(person(r.Context())), id):
-		refuse(p, r, problem.New(http.StatusNotFound, "no_mcp_session", "you have no session "+strconv.Quote(id), "initialize another one"))
+		refuse(p, r, problem.New(http.StatusNotFound, "no_mcp_session", "you have no MCP session "+strconv.Quote(id), "initialize a new one"))
 	default:
 		if id == "" && r.Method == http.MethodPost {
 			m.makeRoom(m.server(r))
@@ -150,7 +150,7 @@ func (m *mcpServers) server(r *http.Request) *mcp.Server {
 		return s
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "turnlog", Title: "Turnlog", Version: cmp.Or(m.g.cfg.Version, "dev")}, &mcp.ServerOptions{
-		Instructions: "Each tool is an agent. A call is a turn of a durable session: its result names the session, with which another call goes on. " +
+		Instructions: "Each tool is an agent. A call is a turn of a durable session. Its result names the session, which another call can continue. " +
 			"A turn outlives the connection of its client: a call with the session and without a prompt returns its result.",
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, GetSessionID: func() string { return newMCP(key) },
 	})

@@ -83,7 +83,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 	case req.Params.RequestState != "":
 		return g.mcpAnswer(ctx, req.Params)
 	case strings.TrimSpace(in.Prompt) == "" && in.Session == "":
-		return mcpTurn{}, problem.Unprocessable(commands.ReasonEmptyInput, "there is neither a prompt nor a session", "give a prompt")
+		return mcpTurn{}, problem.Unprocessable(commands.ReasonEmptyInput, "there is neither a prompt nor a session", "give a prompt, a session or both")
 	case in.Session == "":
 		command, err := CommandKey{}.command()
 		if err != nil {
@@ -133,7 +133,7 @@ func mcpAsks(t mcpTurn, c *mcptool.Call) *mcp.CallToolResult {
 func (g *Gateway) mcpAnswer(ctx context.Context, p *mcp.CallToolParamsRaw) (mcpTurn, error) {
 	var st mcptool.State
 	if err := json.Unmarshal([]byte(p.RequestState), &st); err != nil {
-		return mcpTurn{}, problem.Unprocessable("bad_state", "the requestState is not what the gateway sent", "send it as it was, or call again with the session")
+		return mcpTurn{}, problem.Unprocessable("bad_state", "the requestState is not one that the gateway sent", "send it unchanged, or call again with the session")
 	}
 	s, err := g.see(ctx, string(st.Session))
 	if err != nil {
@@ -235,7 +235,7 @@ func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.
 	defer stop()
 	d, decided, err := mcptool.AnswerOf(answer.Action, answer.Content)
 	if err != nil {
-		return false, problem.Unprocessable("bad_answer", err.Error(), "answer as the requestedSchema says")
+		return false, problem.Unprocessable("bad_answer", err.Error(), "give an answer that fits the requestedSchema")
 	}
 	if !decided {
 		return true, nil
@@ -257,8 +257,8 @@ func (g *Gateway) mcpDecide(ctx context.Context, id content.SessionID, a events.
 func (g *Gateway) mcpLeave(ctx context.Context, t mcpTurn, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errClosing):
-		return problem.New(http.StatusServiceUnavailable, "reconnect", "this gateway stops, and session "+string(t.id)+" goes on",
-			"call again with the session and without a prompt, here or at another gateway")
+		return problem.New(http.StatusServiceUnavailable, "reconnect", "this gateway is stopping, and session "+string(t.id)+" goes on",
+			"call again with the session and without a prompt, at this or another gateway")
 	case cause != context.Canceled: //nolint:errorlint // other causes wrap it
 		return err
 	}

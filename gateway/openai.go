@@ -31,12 +31,12 @@ func (g *Gateway) openaiRoutes() {
 
 		"POST /v1/conversations":                     g.createConversation,
 		"GET /v1/conversations/{id}":                 g.getConversation,
-		"POST /v1/conversations/{id}":                g.never("metadata is not changed", "Give it when you create the conversation"),
-		"DELETE /v1/conversations/{id}":              g.never("nothing is deleted here", "An operator deletes sessions: turnlog sessions rm"),
+		"POST /v1/conversations/{id}":                g.never("metadata cannot be changed", "Give it when you create the conversation"),
+		"DELETE /v1/conversations/{id}":              g.never("conversations cannot be deleted here", "An operator can: turnlog sessions rm"),
 		"GET /v1/conversations/{id}/items":           g.listItems,
-		"POST /v1/conversations/{id}/items":          g.never("items are not added without an answer", "Send them as the input of a response with this conversation"),
+		"POST /v1/conversations/{id}/items":          g.never("items cannot be added alone", "Send them as the input of a response with this conversation"),
 		"GET /v1/conversations/{id}/items/{item}":    g.getItem,
-		"DELETE /v1/conversations/{id}/items/{item}": g.never("items are not deleted", "Continue without them in a fork: POST /api/sessions/{id}/fork"),
+		"DELETE /v1/conversations/{id}/items/{item}": g.never("items cannot be deleted", "Continue without them in a fork: POST /api/sessions/{id}/fork"),
 	} {
 		g.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := do(w, r); err != nil {
@@ -178,7 +178,7 @@ func (g *Gateway) getResponse(w http.ResponseWriter, r *http.Request) error {
 	if text := q.Get("starting_after"); text != "" {
 		var err error
 		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 || q.Get("stream") != "true" {
-			return openai.NewError(http.StatusBadRequest, "invalid_value", "starting_after", "starting_after is the sequence_number of an event, and needs stream=true")
+			return openai.NewError(http.StatusBadRequest, "invalid_value", "starting_after", "starting_after must be the sequence_number of an event and needs stream=true")
 		}
 	}
 	res, err := g.responseOf(r.Context(), r.PathValue("id"), after)
@@ -263,5 +263,5 @@ func (d chat) Stop(e *feed.Writer, p *problem.Problem) {
 }
 
 func (d chat) Reconnect(e *feed.Writer, why string) {
-	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "continue at once, here or at another gateway"))
+	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "reconnect now, to this or another gateway"))
 }

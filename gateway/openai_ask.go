@@ -147,11 +147,11 @@ func (g *Gateway) configFor(ctx context.Context, name string) (events.Config, er
 // fits checks that the model and the system prompt of a request are those of the session.
 func fits(s seen, model, system string) error {
 	if name := answersOf(s.state); model != "" && model != name {
-		return problem.New(http.StatusBadRequest, "model_differs", "the session runs "+name, "give that, or begin another one")
+		return problem.New(http.StatusBadRequest, "model_differs", "the session runs "+name, "name that one, or open another session")
 	}
 	is := func(it content.Item) bool { return it.Kind == content.System && it.Text() == system }
 	if system != "" && !slices.ContainsFunc(s.state.Transcript, is) {
-		return problem.New(http.StatusBadRequest, "instructions_differ", "the session has another system prompt, which stays", "leave it out, or begin another session")
+		return problem.New(http.StatusBadRequest, "instructions_differ", "the session has another system prompt, which cannot change", "leave it out, or open another session")
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 		return asked{}, noResponse(req.Previous)
 	case turn > 0 && turn < s.state.Turns:
 		return asked{}, openai.NewError(http.StatusConflict, "not_latest", "previous_response_id", fmt.Sprintf(
-			"the session went on: only %s, its latest turn, can be continued", openai.ID{Session: id.Session, Turn: s.state.Turns, Part: 1}))
+			"the session has a later turn: continue %s instead", openai.ID{Session: id.Session, Turn: s.state.Turns, Part: 1}))
 	}
 	command, err := key.command()
 	if err != nil {
@@ -204,7 +204,7 @@ func (g *Gateway) submit(ctx context.Context, s seen, command string, input []co
 		return 0, f, err
 	}
 	if turn, _ = startedIn(rec.Entry); turn == 0 {
-		return 0, f, problem.New(http.StatusConflict, commands.ReasonBusy, "the session does something else first", "wait for its end and send the request again")
+		return 0, f, problem.New(http.StatusConflict, commands.ReasonBusy, "another command of the session comes first", "wait for its turn to end, then send the request again")
 	}
 	return turn, g.fromCursor(id, s.head, cursorOf(s)), nil
 }
@@ -359,7 +359,7 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 	}
 	if key.Key == "" && s.state.Rewritten == 0 && !slices.Equal(stream.SaidBy(req.History), stream.SaidBy(s.state.Transcript)) {
 		return asked{}, openai.NewError(http.StatusConflict, "history_differs", "messages",
-			"the chat has other messages of the user than its session, as after an edit or a second answer: a session only goes on, so begin a new chat")
+			"the user messages of the chat differ from those of its session, as after an edit: history cannot be changed, so begin a new chat")
 	}
 	return g.proceed(ctx, s, req, key, 0)
 }

@@ -22,10 +22,10 @@ import (
 )
 
 func (g *Gateway) recordRoutes() {
-	handle(g, op(http.MethodGet, "/api/sessions/{id}/transcript", "Show what models see of a session", http.StatusOK, 404, 410), g.transcript)
+	handle(g, op(http.MethodGet, "/api/sessions/{id}/transcript", "Show the transcript of a session, as models see it", http.StatusOK, 404, 410), g.transcript)
 	handle(g, op(http.MethodGet, "/api/sessions/{id}/entries", "Read entries of a session's journal, page by page", http.StatusOK, 404, 410), g.entries)
 	handle(g, op(http.MethodGet, "/api/sessions/{id}/verify", "Verify a session's journal", http.StatusOK, 404, 410), g.verify)
-	handle(g, op(http.MethodGet, "/api/usage", "Add up what the sessions that you may see have used", http.StatusOK), g.usage)
+	handle(g, op(http.MethodGet, "/api/usage", "Sum the usage of the sessions that you may see", http.StatusOK), g.usage)
 	o := op(http.MethodGet, "/api/sessions/{id}/export", "Export a session's journal, for \"observer verify --file\"", http.StatusOK, 404, 410)
 	o.Responses["200"] = text("lines of JSON", "application/jsonl")
 	huma.Register(g.api, o, g.export)
@@ -34,18 +34,18 @@ func (g *Gateway) recordRoutes() {
 type transcriptIn struct {
 	SessionPath
 
-	Before int `query:"before" minimum:"0" doc:"only items before this place; 0: up to the last one"`
-	Limit  int `query:"limit" minimum:"0" doc:"only the newest of these, at most this number; 0: all"`
+	Before int `query:"before" minimum:"0" doc:"only items before this position; 0: all"`
+	Limit  int `query:"limit" minimum:"0" doc:"only the newest items, at most this number; 0: all"`
 }
 
 type transcriptOut struct {
 	Body struct {
 		Items  []json.RawMessage `json:"items" doc:"in order: each has kind and parts"`
-		From   int               `json:"from" doc:"the place of the first one: how many are before it"`
-		Queued []json.RawMessage `json:"queued" doc:"input that is not part of it yet"`
+		From   int               `json:"from" doc:"the position of the first item: how many are before it"`
+		Queued []json.RawMessage `json:"queued" doc:"input that is not yet part of the transcript"`
 		Cursor string            `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
 
-		Changed map[content.CallID]report.Change `json:"changed" doc:"by the ID of the call: what a person put in place of its arguments, while the items have the model's"`
+		Changed map[content.CallID]report.Change `json:"changed" doc:"by call ID: the arguments that a person changed; the items have the model's"`
 	}
 }
 
@@ -92,14 +92,14 @@ func viewsOf(items []content.Item) ([]json.RawMessage, error) {
 type entriesIn struct {
 	SessionPath
 
-	After uint64 `query:"after" doc:"the number of an entry: only those after it"`
+	After uint64 `query:"after" doc:"only entries after this number"`
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }
 
 type entriesOut struct {
 	Body struct {
-		Entries []json.RawMessage `json:"entries" doc:"as lines of an export, without the exact bytes"`
-		Next    string            `json:"next,omitempty" doc:"the cursor after the last one, for GET …/events?after="`
+		Entries []json.RawMessage `json:"entries" doc:"as in the lines of an export, but without the exact bytes"`
+		Next    string            `json:"next,omitempty" doc:"the cursor after the last entry, for GET …/events?after="`
 	}
 }
 

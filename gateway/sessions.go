@@ -90,7 +90,7 @@ type SessionPath struct {
 
 // CommandKey is the idempotency key of a request.
 type CommandKey struct {
-	Key string `header:"Idempotency-Key" doc:"the ID of the command: a retry with the same one never acts twice; 16 to 128 letters, digits, - and _; without it, a new one"`
+	Key string `header:"Idempotency-Key" doc:"the ID of the command, 16 to 128 letters, digits, - and _: retries with the same ID take effect once; without it, the gateway chooses one"`
 }
 
 // minKey is the minimum length of a key: keys of different people must not collide by accident.
@@ -110,7 +110,7 @@ func (k CommandKey) command() (string, error) {
 // accepted is an accepted command.
 type accepted struct {
 	Session content.SessionID `json:"session"`
-	Command string            `json:"command" doc:"its ID, which is the cause of the journal's entry about it"`
+	Command string            `json:"command" doc:"the ID of the command, which is the cause of its journal entry"`
 }
 
 type acceptedOut struct{ Body accepted }
@@ -152,24 +152,24 @@ func (g *Gateway) sessionRoutes() {
 
 type listIn struct {
 	State  string `query:"state" enum:"idle,working,approval,yield,ready,closed,aside" doc:"only sessions in this state"`
-	Agent  string `query:"agent" doc:"only sessions whose agent matches this pattern, in which * stands for any characters"`
+	Agent  string `query:"agent" doc:"only sessions whose agent matches this pattern, in which * matches any characters"`
 	Model  string `query:"model" doc:"only sessions whose model matches this pattern"`
-	Owner  string `query:"owner" doc:"only sessions of this person, with those of sub-agents that work for them"`
-	Search string `query:"search" doc:"only sessions with this text in their ID or title, in any case"`
-	Tool   string `query:"tool" doc:"only sessions whose transcript has calls of a tool that matches this pattern"`
-	Text   string `query:"text" maxLength:"1000" doc:"only sessions in whose transcript this text is, in any case; at most 256 are searched at once"`
+	Owner  string `query:"owner" doc:"only sessions of this person, including those of their sub-agents"`
+	Search string `query:"search" doc:"only sessions with this text in their ID or title, ignoring case"`
+	Tool   string `query:"tool" doc:"only sessions that called a tool that matches this pattern"`
+	Text   string `query:"text" maxLength:"1000" doc:"only sessions with this text in their transcript, ignoring case; a request searches at most 256"`
 
-	Cost  float64 `query:"cost" minimum:"0" doc:"only sessions that have cost at least this, in their currency"`
-	Sort  string  `query:"sort" enum:"age,session,tokens,turns,cost" default:"age" doc:"latest or most first"`
-	Skip  int     `query:"skip" minimum:"0" doc:"the next of the part before"`
-	Limit int     `query:"limit" minimum:"0" maximum:"10000" default:"100" doc:"at most this number; 0: all"`
+	Cost  float64 `query:"cost" minimum:"0" doc:"only sessions that cost at least this, in their currency"`
+	Sort  string  `query:"sort" enum:"age,session,tokens,turns,cost" default:"age" doc:"newest or highest first; session: by ID"`
+	Skip  int     `query:"skip" minimum:"0" doc:"skip this many sessions; see next of the previous page"`
+	Limit int     `query:"limit" minimum:"0" maximum:"10000" default:"100" doc:"at most this many sessions; 0: all"`
 }
 
 type listOut struct {
 	Body struct {
 		Sessions []report.Summary `json:"sessions"`
-		Total    *int             `json:"total,omitempty" doc:"how many there are in all parts; absent: text was not searched in all of them"`
-		Next     int              `json:"next,omitempty" doc:"skip this number to get the next part; absent: this is the last one"`
+		Total    *int             `json:"total,omitempty" doc:"how many sessions match in all pages; absent: not all were searched for text"`
+		Next     int              `json:"next,omitempty" doc:"the skip of the next page; absent: this is the last page"`
 	}
 }
 
@@ -199,15 +199,15 @@ type openIn struct {
 	CommandKey
 
 	Body struct {
-		ID       string   `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_-]*$" doc:"of the session; without it, a new one"`
-		Model    string   `json:"model,omitempty" doc:"like anthropic:claude-sonnet-5-5; without model and agent, the gateway's default"`
+		ID       string   `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_-]*$" doc:"the ID of the session; without it, the gateway chooses one"`
+		Model    string   `json:"model,omitempty" doc:"such as anthropic:claude-sonnet-5-5; without model and agent, the gateway's default"`
 		Agent    string   `json:"agent,omitempty" doc:"the name of a published agent"`
-		Version  string   `json:"version,omitempty" doc:"of the agent; without it, the newest"`
+		Version  string   `json:"version,omitempty" doc:"the version of the agent; without it, the newest"`
 		System   string   `json:"system,omitempty" doc:"the system prompt"`
-		Text     string   `json:"text,omitempty" doc:"the first input, with which a turn begins"`
-		Files    []file   `json:"files,omitempty" doc:"of the first input"`
-		Sealed   bool     `json:"sealed,omitempty" doc:"encrypt its content, so that it can be erased; the gateway needs --seal-key"`
-		Metadata metadata `json:"metadata,omitempty" doc:"what the session's reports show; the keys owner and folder are reserved"`
+		Text     string   `json:"text,omitempty" doc:"the first input, which starts a turn"`
+		Files    []file   `json:"files,omitempty" doc:"files of the first input"`
+		Sealed   bool     `json:"sealed,omitempty" doc:"encrypt the content, so that it can be erased; the gateway needs --seal-key"`
+		Metadata metadata `json:"metadata,omitempty" doc:"labels for reports; the keys owner and folder are reserved"`
 	}
 }
 
@@ -278,9 +278,9 @@ type forkIn struct {
 
 	ID   string `path:"id"`
 	Body struct {
-		Entry uint64 `json:"entry,omitempty" doc:"the last entry of the history; 0: the newest"`
-		ID    string `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_-]*$" doc:"of the fork; without it, a new one"`
-		Model string `json:"model,omitempty" doc:"in place of the session's"`
+		Entry uint64 `json:"entry,omitempty" doc:"the last entry to copy; 0: the newest"`
+		ID    string `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_-]*$" doc:"the ID of the fork; without it, the gateway chooses one"`
+		Model string `json:"model,omitempty" doc:"the model, instead of the session's"`
 		Agent string `json:"agent,omitempty" doc:"the name of a published agent that continues, with its own prompt and settings"`
 		Text  string `json:"text,omitempty" doc:"the fork's first input"`
 	}
@@ -358,7 +358,7 @@ type shown struct {
 	report.Session
 
 	Title  string `json:"title"`
-	Owner  string `json:"owner,omitempty" doc:"who opened it or, of a sub-agent's, the one that it works for, if that was a person of a gateway"`
+	Owner  string `json:"owner,omitempty" doc:"the person who opened the session through a gateway, or whose session called this sub-agent"`
 	Cursor string `json:"cursor" doc:"where GET …/events?after= continues without a gap"`
 	May    may    `json:"may"`
 }

@@ -19,14 +19,14 @@ import (
 
 func (g *Gateway) uiRoutes() {
 	o := op(http.MethodPost, "/api/chat", "Send a message of useChat, or decisions, and stream the answer", http.StatusOK, 400, 403, 404, 409, 410, 422)
-	o.Description = "The api of the AI SDK's DefaultChatTransport: the answer is a UI message stream, version 1. " +
-		"The ID of the chat is that of its session, which the first message opens. Only the last message counts; the others have to be those of the session."
+	o.Description = "The endpoint of the AI SDK's DefaultChatTransport; responds with a UI message stream, version 1. " +
+		"The chat has the ID of its session, which the first message opens. Only the last message is new; the others must be those of the session."
 	o.Responses["200"], o.MaxBodyBytes = text("the UI message stream", "text/event-stream"), maxBody
 	huma.Register(g.api, o, g.uiChat)
-	o = op(http.MethodGet, "/api/chat/{id}/stream", "Stream the message that is being written, from its beginning", http.StatusOK, 404, 410)
+	o = op(http.MethodGet, "/api/chat/{id}/stream", "Stream the reply in progress from its beginning", http.StatusOK, 404, 410)
 	o.Responses["200"], o.Responses["204"] = text("the UI message stream", "text/event-stream"), &huma.Response{Description: "no turn is open"}
 	huma.Register(g.api, o, g.uiResume)
-	handle(g, op(http.MethodGet, "/api/chat/{id}", "List the messages of a chat as useChat keeps them", http.StatusOK, 404, 410), g.uiMessages)
+	handle(g, op(http.MethodGet, "/api/chat/{id}", "List the messages of a chat in the format of useChat", http.StatusOK, 404, 410), g.uiMessages)
 	handle(g, op(http.MethodPost, "/api/chat/{id}/stop", "Cancel the open turn of a chat", http.StatusOK, 403, 404, 409, 410), g.uiStop)
 }
 
@@ -34,12 +34,12 @@ type uiChatIn struct {
 	CommandKey
 
 	Body struct {
-		ID        string            `json:"id" doc:"of the chat, and of its session: 1 to 128 letters, digits, - and _"`
-		Messages  []json.RawMessage `json:"messages,omitempty" doc:"UIMessages: those of the session, and a new one, or decisions in tool parts"`
-		Message   json.RawMessage   `json:"message,omitempty" doc:"instead of messages: only the new one"`
+		ID        string            `json:"id" doc:"the ID of the chat and of its session: 1 to 128 letters, digits, - and _"`
+		Messages  []json.RawMessage `json:"messages,omitempty" doc:"UIMessages: the messages of the session, and a new one, or decisions in tool parts"`
+		Message   json.RawMessage   `json:"message,omitempty" doc:"the new message, instead of messages"`
 		Trigger   string            `json:"trigger,omitempty" enum:"submit-message,regenerate-message"`
-		MessageID string            `json:"messageId,omitempty" doc:"of the message that has decisions"`
-		Model     string            `json:"model,omitempty" doc:"for a new session: an agent, or a model; without it, the gateway's default"`
+		MessageID string            `json:"messageId,omitempty" doc:"the ID of the message that has the decisions"`
+		Model     string            `json:"model,omitempty" doc:"for a new session: an agent or model; without it, the gateway's default"`
 	}
 }
 
@@ -69,7 +69,7 @@ func (uiStream) Stop(e *feed.Writer, p *problem.Problem) {
 }
 
 func (d uiStream) Reconnect(e *feed.Writer, why string) {
-	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, here or at another gateway"))
+	d.Stop(e, problem.New(http.StatusServiceUnavailable, "reconnect", why, "resume the stream, at this or another gateway"))
 }
 
 // stream returns the response that streams an answer.
@@ -96,7 +96,7 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	raw, alone := in.Body.Messages, len(in.Body.Message) > 0
 	switch {
 	case in.Body.Trigger == "regenerate-message":
-		return uiAnswer{}, problem.New(http.StatusConflict, "no_forks", "another answer to the same message would be another history of the session",
+		return uiAnswer{}, problem.New(http.StatusConflict, "no_forks", "a session cannot answer the same message twice",
 			"send a new message, or continue in a new session: POST /api/sessions/{id}/fork")
 	case alone && len(raw) > 0:
 		return uiAnswer{}, problem.Unprocessable("bad_messages", "there are both message and messages", "give one of them")
@@ -105,7 +105,7 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	}
 	req, err := uistream.Parse(raw, in.Body.MessageID)
 	if err != nil {
-		return uiAnswer{}, problem.Unprocessable("bad_messages", err.Error(), "send what DefaultChatTransport sends: the new message of the user is the last one")
+		return uiAnswer{}, problem.Unprocessable("bad_messages", err.Error(), "send what DefaultChatTransport sends: the last message must be the new user message")
 	}
 	s, err := g.see(ctx, in.Body.ID)
 	none := problem.Is(err, http.StatusNotFound) && len(req.Decisions) == 0

@@ -36,7 +36,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	m := &metrics{
 		taken: register.NewCounter(counter("sessions_taken_total", "Sessions that this node took.")),
 		left: register.NewCounterVec(counter("sessions_left_total",
-			"Sessions that this node left, by how: parked, drained, handed, fenced, lost, broken."), []string{"how"}),
+			"Sessions that this node gave up, by reason: parked, drained, handed, fenced, lost, broken."), []string{"how"}),
 		commands: register.NewCounterVec(counter("commands_total",
 			"Commands handled, by name and outcome: accepted, ignored, refused, passed_over, misplaced, forged."), []string{"command", "outcome"}),
 		effects: register.NewCounterVec(counter("effects_total", "Effects started, by kind: model, tool."), []string{"kind"}),
@@ -46,10 +46,10 @@ func newMetrics(r *prometheus.Registry) *metrics {
 			Buckets: prometheus.ExponentialBuckets(25e-6, 2, 16), // 25 µs to 0.8 s
 		}),
 	}
-	m.over = register.NewCounter(counter("takeovers_total", "Sessions that this node took over: their last driver was lost, or left in the middle of a turn."))
+	m.over = register.NewCounter(counter("takeovers_total", "Sessions that this node took over from a driver that was lost or stopped in the middle of a turn."))
 	m.turns = register.NewCounterVec(counter("turns_total", "Turns that ended, by finish reason."), []string{"reason"})
 	m.tokens = register.NewCounterVec(counter("tokens_total", "Tokens of models, by kind: input, output. Sessions of sub-agents count once."), []string{"kind"})
-	m.cost = register.NewCounterVec(counter("cost_total", "Cost of model calls, by currency, in its units; only of models with prices."), []string{"currency"})
+	m.cost = register.NewCounterVec(counter("cost_total", "Cost of model calls, by currency, in its units; only for models with known prices."), []string{"currency"})
 	for _, kind := range []string{"input", "output"} {
 		m.tokens.WithLabelValues(kind)
 	}

@@ -192,7 +192,7 @@ func run(ctx context.Context, f flags, tools *startedTools, known *registry.Regi
 		both.Go(func() error { return worker(ctx) })
 		both.Go(func() error { return node.Run(ctx) })
 		both.Go(func() error {
-			report.Keep(ctx, lister, func(err error) { log.Warn("list of sessions not kept", zap.Error(err)) })
+			report.Keep(ctx, lister, func(err error) { log.Warn("list of sessions not updated", zap.Error(err)) })
 			return nil
 		})
 		return both.Wait()

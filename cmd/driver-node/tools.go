@@ -55,7 +55,7 @@ func (f *ownTools) start(ctx context.Context, getenv func(string) string, log *z
 	s := &startedTools{flags: f, tools: tools}
 	if f.RunsCommands() && !f.commands {
 		s.close()
-		return nil, errors.New("these tools run commands on the machine of the node: add --allow-commands, or give them to a tool-worker elsewhere")
+		return nil, errors.New("these tools run commands on the machine of the node: add --allow-commands, or run them on a tool-worker elsewhere")
 	}
 	if f.Any() {
 		s.queue = task.NewLocal()

@@ -60,7 +60,7 @@ func (j judgment) outcome(v *verifier) error {
 		return &cli.ExitError{Code: code, Err: fmt.Errorf("%s: no fault, but the level is %s, not %s", j.subject, j.Level, v.require)}
 	case unanchored:
 		return &cli.ExitError{
-			Code: cli.CodeBelow, Err: fmt.Errorf("%s: no anchor and no proof has a head of it: it is unknown whether it was truncated", j.subject),
+			Code: cli.CodeBelow, Err: fmt.Errorf("%s: no anchor or proof has one of its heads, so it may have been truncated", j.subject),
 		}
 	}
 	return nil
@@ -81,7 +81,7 @@ func (j judgment) headline(style render.Style) string {
 	case j.Exit(verdict.None) == cli.CodeFailed:
 		return style.Bad("broken") + " " + subject + " is not whole."
 	case !j.OK() && j.Level > verdict.None && !j.Has(verdict.Sealed):
-		return style.Bad("restored") + " " + subject + " is whole, but for entries that were lost in a restore."
+		return style.Bad("restored") + " " + subject + " is whole except for entries that were lost in a restore."
 	case j.Entries == 0 && j.Has(verdict.Restored):
 		return style.Bad("restored") + " " + subject + " was lost in a restore."
 	case !j.OK():
@@ -105,9 +105,9 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 	case j.State == verdict.Erased && j.OK():
 		line("%s, sealed for good", render.Plural(j.Entries-1, "entry stays", "entries stay"))
 	case j.State == verdict.Moved && j.Entries > 1:
-		line("%s still there: \"turnlog sessions move\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
+		line("%s still there: run \"turnlog sessions move\" again to remove them", render.Plural(j.Entries-1, "entry is", "entries are"))
 	case j.State != "" && j.OK() && j.Entries > 1:
-		line("%s still there: \"turnlog sessions rm\" once more removes them", render.Plural(j.Entries-1, "entry is", "entries are"))
+		line("%s still there: run \"turnlog sessions rm\" again to remove them", render.Plural(j.Entries-1, "entry is", "entries are"))
 	}
 	var kinds []verdict.Kind
 	for _, f := range j.Faults {
@@ -126,7 +126,7 @@ func (j judgment) text(w io.Writer, style render.Style) error {
 		line("only a warning: %s", f)
 	}
 	if j.UnjudgedFrom > 0 {
-		line("from entry %d on only the chain was checked: what these entries mean cannot be known", j.UnjudgedFrom)
+		line("from entry %d on, only the chain was checked: this release cannot interpret these entries", j.UnjudgedFrom)
 	}
 	line("session  %s", j.Session)
 	line("read     %s, %s, %s", render.Plural(j.Entries, "entry", "entries"), render.Plural(j.Events, "event", "events"), render.Plural(j.Turns, "turn", "turns"))

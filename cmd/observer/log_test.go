@@ -381,8 +381,8 @@ func TestProofsExposeALogThatWasRolledBack(t *testing.T) {
 		proof, says string
 		code        int
 	}{
-		{smaller, "the log had 3 leaves, and later, by its clock, a witness cosigned 2", 0}, // a warning: the clock may have been set back
-		{same, "replaced: the log has shown two trees of size 3", 1},
+		{smaller, "the log had 3 leaves, but later, by its clock, a witness cosigned 2", 0}, // a warning: the clock may have been set back
+		{same, "replaced: the log published two different trees of size 3", 1},
 	} {
 		code, out, errs := observe(t.Context(), nil, "verify", "--file", journal, "--proof", large, "--proof", row.proof, "--policy", l.policy)
 		if code != row.code || !strings.Contains(out+errs, row.says) {
@@ -456,7 +456,7 @@ func TestARestoreIsComparedWithWhatTheDeploymentSays(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]bool{"s-1": true, "s-2": false} {
-		if code, out, errs := l.observe("verify", "--file", l.export(s)); code != 0 || strings.Contains(out, "whether the deployment says the same was not compared") != want {
+		if code, out, errs := l.observe("verify", "--file", l.export(s)); code != 0 || strings.Contains(out, "they were not compared with the deployment") != want {
 			t.Errorf("verify --file of %s = %d %q\n%s", s, code, errs, out)
 		}
 	}

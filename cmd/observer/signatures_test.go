@@ -81,7 +81,7 @@ func TestAJournalWhoseKeysTheDeploymentDoesNotShowGetsAVerdict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "missing: the deployment shows no directory of keys that the root " + root.Public() + " signed"
+	want := "missing: the deployment has no directory of keys that the root " + root.Public() + " signed"
 	code, out, errs := d.observe("verify", "s-42", "--keys-root", root.Public())
 	if code != 1 || !strings.Contains(out, "\n   "+want) || !strings.Contains(out, "\n   level    none\n") || !strings.Contains(errs, want) {
 		t.Errorf("verify = %d %q\n%s", code, errs, out)

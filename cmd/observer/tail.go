@@ -220,7 +220,7 @@ func (f *following) measure(ctx context.Context, cell *cli.Cell, registry *prome
 	f.cursor.position = &atomic.Uint64{}
 	at := f.cursor.position
 	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "turnlog", Subsystem: "observer", Name: "lag_entries", Help: "Entries of the journal that were not read yet; NaN if the servers do not say.",
+		Namespace: "turnlog", Subsystem: "observer", Name: "lag_entries", Help: "Entries of the journal that are not read yet; NaN if unknown.",
 	}, func() float64 {
 		ctx, cancel := context.WithTimeout(ctx, lagTimeout)
 		defer cancel()

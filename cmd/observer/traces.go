@@ -240,7 +240,7 @@ func newCollector(ctx context.Context, registry *prometheus.Registry, log *zap.L
 		return nil, cli.Usage("the exporter of traces: %w", err)
 	}
 	c := &collector{exporter: exporter, status: status, of: of, log: log, results: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
-		Namespace: "turnlog", Subsystem: "observer", Name: "spans_total", Help: "Spans, by result: exported, or dropped as the collector refused them.",
+		Namespace: "turnlog", Subsystem: "observer", Name: "spans_total", Help: "Spans, by result: exported, or dropped because the collector refused them.",
 	}, []string{"result"})}
 	for _, r := range []string{"exported", "dropped"} {
 		c.results.WithLabelValues(r)

@@ -227,7 +227,7 @@ func (by beside) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
 			v.Add(f)
 		}
 	case len(v.Restores)+len(v.Moves) > 0:
-		v.Doubt("restores and moves: whether the deployment says the same was not compared")
+		v.Doubt("restores and moves: they were not compared with the deployment's records")
 	}
 }
 
@@ -242,7 +242,7 @@ func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
 	}
 	v.Add(verdict.Fault{
 		Kind: verdict.RolledBack, Seq: v.Head.Seq,
-		What: "its content was not erased, or is back: the key is there. \"turnlog sessions erase\" once more destroys it",
+		What: "its content was not erased, or was restored: the key exists. Run \"turnlog sessions erase\" again to destroy it",
 	})
 	v.Settle()
 	return nil

@@ -187,7 +187,7 @@ func (a *alerts) add(ctx context.Context, r journal.Record) error {
 
 // gone raises an alert because the entry of a cursor no longer exists, and returns the reason as an error.
 func (a *alerts) gone(at jetstream.Cursor, why error) error {
-	fault := verdict.Fault{Kind: verdict.RolledBack, Seq: at.Seq, What: "the entry at which the watch stopped is gone, or another one"}
+	fault := verdict.Fault{Kind: verdict.RolledBack, Seq: at.Seq, What: "the entry at which the watch stopped is missing or different"}
 	alert := watch.Alert{Kind: watch.Fault, Session: at.Session, Seq: at.Seq, Position: at.Position, Fault: &fault, What: why.Error()}
 	return errors.Join(why, a.print([]watch.Alert{alert}))
 }
@@ -195,7 +195,7 @@ func (a *alerts) gone(at jetstream.Cursor, why error) error {
 // contradiction raises an alert because the root of the keys contradicts itself. r is the record that was about to be checked.
 func (a *alerts) contradiction(r journal.Record, why error) error {
 	fault := verdict.Fault{Kind: verdict.RolledBack, What: why.Error()}
-	return a.print([]watch.Alert{{Kind: watch.Fault, Position: r.Guard, Fault: &fault, What: "a version of the directory of keys takes back what an earlier one says"}})
+	return a.print([]watch.Alert{{Kind: watch.Fault, Position: r.Guard, Fault: &fault, What: "a version of the directory of keys contradicts an earlier one"}})
 }
 
 func (a *alerts) print(raised []watch.Alert) error {

@@ -116,7 +116,7 @@ func (v *verifier) chooseKeys(ctx context.Context, cell *cli.Cell) error {
 	v.keys, v.keyFaults, v.keyWarnings = v.log.Newest(given)
 	if hidden {
 		v.keyFaults = append(v.keyFaults, verdict.Fault{Kind: verdict.Missing, What: fmt.Sprintf(
-			"the deployment shows no directory of keys that the root %s signed: it is another root's, or somebody removed it (--keys names a file with one)", v.signatures.root)})
+			"the deployment has no directory of keys that the root %s signed: it was removed, or another root signed it (--keys reads a directory from a file)", v.signatures.root)})
 		return nil
 	}
 	if v.keys == nil && !slices.ContainsFunc(v.proofs, func(p proved) bool { return p.fault != nil }) {
@@ -159,11 +159,11 @@ func disagree(all []proved) (out, warnings []verdict.Fault) {
 			switch {
 			case a.fault != nil || b.fault != nil || small.at.Origin != large.at.Origin:
 			case small.at.N == large.at.N && small.at.Hash != large.at.Hash:
-				out = append(out, verdict.Fault{Kind: verdict.Replaced, Seq: a.leaf.Seq, What: fmt.Sprintf("the log has shown two trees of size %d", a.at.N)})
+				out = append(out, verdict.Fault{Kind: verdict.Replaced, Seq: a.leaf.Seq, What: fmt.Sprintf("the log published two different trees of size %d", a.at.N)})
 			case small.at.N < large.at.N && cosignedAfter(small.at, large.at):
 				warnings = append(warnings, verdict.Fault{
 					Kind: verdict.RolledBack, Seq: small.leaf.Seq,
-					What: fmt.Sprintf("the log had %d leaves, and later, by its clock, a witness cosigned %d: have the log audited with both proofs", large.at.N, small.at.N),
+					What: fmt.Sprintf("the log had %d leaves, but later, by its clock, a witness cosigned %d: run \"observer log audit\" with both proofs", large.at.N, small.at.N),
 				})
 			}
 		}

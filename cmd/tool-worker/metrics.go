@@ -34,10 +34,10 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		again: register.NewCounter(prometheus.CounterOpts(opts("redeliveries_total",
 			"Claims of tasks that were delivered before."))),
 		forged: register.NewCounter(prometheus.CounterOpts(opts("forged_tasks_total",
-			"Tasks that were removed because no driver signed them, although one must."))),
+			"Tasks that were removed because they lack a required driver signature."))),
 		settled: register.NewCounterVec(prometheus.CounterOpts(opts("claims_settled_total",
 			"Claims by outcome: reported, asked, lost, released, gone, unreported.")), []string{"fate"}),
-		running: register.NewGaugeVec(prometheus.GaugeOpts(opts("running_calls", "Calls that run now.")), []string{"tool"}),
+		running: register.NewGaugeVec(prometheus.GaugeOpts(opts("running_calls", "Calls that are running now.")), []string{"tool"}),
 		calls: register.NewCounterVec(prometheus.CounterOpts(opts("calls_total",
 			"Calls that ran, by tool and status of their result.")), []string{"tool", "status"}),
 		durations: register.NewHistogramVec(prometheus.HistogramOpts{

@@ -64,8 +64,8 @@ func TestRunStopsAtAnApprovalAndPrintsHowToDecideIt(t *testing.T) {
 	url := guarded(t)
 	p := at(t, url, "run", "-o", "json", "--session", "s", "--model", scripted(t, greeting), "hi")
 	place := " s call_1_1 --server " + url + `"`
-	want := `greet (call call_1_1) needs approval: wants to greet: look with "turnlog approvals show` + place +
-		`, decide with "turnlog approve` + place + ` or "turnlog deny` + place
+	want := `greet (call call_1_1) needs approval: wants to greet: see "turnlog approvals show` + place +
+		`, and decide with "turnlog approve` + place + ` or "turnlog deny` + place
 	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), want) {
 		t.Errorf("code %d, err %s", code, p.err)
 	}

@@ -204,7 +204,7 @@ func TestFilesThatCannotBeAttached(t *testing.T) {
 		t.TempDir():                        "it is a directory: attach its files",
 		file(t, "empty", nil):              "it is empty",
 		large:                              "it has 104857601 bytes, more than 100 MiB",
-		os.DevNull:                         "it is no regular file",
+		os.DevNull:                         "it is not a regular file",
 	} {
 		for _, command := range [][]string{{"run"}, {"task"}, {"send", "s"}} {
 			p := expect(t, cli.CodeUsage, append(command, "--server", "nats://127.0.0.1:1", "--file", good, "--file", path, "hi")...)
@@ -217,7 +217,7 @@ func TestFilesThatCannotBeAttached(t *testing.T) {
 	for range 21 {
 		many = append(many, "--file", good)
 	}
-	if p := expect(t, cli.CodeUsage, many...); !strings.Contains(p.err.String(), "21 files, but an input takes 20 at most") {
+	if p := expect(t, cli.CodeUsage, many...); !strings.Contains(p.err.String(), "21 files, but an input takes at most 20") {
 		t.Errorf("err %s", p.err)
 	}
 }
@@ -236,7 +236,7 @@ func TestFilesComeWithLinesOfAChat(t *testing.T) {
 		!strings.Contains(replies[2], "another file") || strings.Contains(replies[2], "one file") || replies[3] != "c.\n" {
 		t.Errorf("out %q", replies)
 	}
-	if hints := p.err.String(); !strings.Contains(hints, none+": no such file") || !strings.Contains(hints, second+" (text/plain, 12 B) comes with the next input") {
+	if hints := p.err.String(); !strings.Contains(hints, none+": no such file") || !strings.Contains(hints, second+" (text/plain, 12 B) is attached to the next input") {
 		t.Errorf("err %q", hints)
 	}
 	expect(t, cli.CodeUsage, "chat", "--model", "demo", "--file", none)

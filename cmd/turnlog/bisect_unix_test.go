@@ -50,7 +50,7 @@ func TestABisectionChecksForksWhoseTurnHasEnded(t *testing.T) {
 		t.Helper()
 		out := succeed(t, url, "bisect", "s", "--check", `cd `+dir+`; echo $TURNLOG_FORK >> log
 			test $TURNLOG_ENTRY = 2 || exit 1; ls "$TURNLOG_FORK" || exit 125`)
-		if !strings.HasPrefix(out, "s is well after entry 2 and wrong after entry ") {
+		if !strings.HasPrefix(out, "s: the check passes after entry 2 and fails after entry ") {
 			t.Errorf("bisect prints %q", out)
 		}
 		text, err := os.ReadFile(log)
@@ -139,7 +139,7 @@ func TestABisectionThatCannotTellEnds(t *testing.T) {
 	fails("true", "0s", "--timeout")
 	pid := filepath.Join(dir, "pid")
 	for timeout := 50 * time.Millisecond; ; timeout *= 2 { // until it is enough for the shell to start
-		fails(`sleep 300 & echo $! > `+pid+`; wait`, timeout.String(), " does not end within "+timeout.String()+": --timeout gives it more time")
+		fails(`sleep 300 & echo $! > `+pid+`; wait`, timeout.String(), " did not end within "+timeout.String()+": give it more time with --timeout")
 		if _, err := os.Stat(pid); err == nil || t.Failed() {
 			break
 		}
@@ -156,7 +156,7 @@ func TestABisectionLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	url, dir := marked(t, node(), "--allow", "mark")
 	out := succeed(t, url, "bisect", "s", "--check", `sleep 300 & echo $! > `+dir+`/left; test $TURNLOG_ENTRY = 2`)
-	if !strings.HasPrefix(out, "s is well after entry ") {
+	if !strings.HasPrefix(out, "s: the check passes after entry ") {
 		t.Errorf("bisect prints %q", out)
 	}
 	gone(t, filepath.Join(dir, "left"))

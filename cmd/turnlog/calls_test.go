@@ -130,7 +130,7 @@ func TestWaitPrintsWhatRunPrints(t *testing.T) {
 	lines.out.Await(t, `"tool_dispatched"`)
 
 	impatient := at(t, url, "wait", "s", "--timeout", "10ms")
-	if code := impatient.end(t); code != cli.CodeCancelled || !strings.Contains(impatient.err.String(), "turn turn-1 goes on in session s") {
+	if code := impatient.end(t); code != cli.CodeCancelled || !strings.Contains(impatient.err.String(), "turn turn-1 continues in session s") {
 		t.Errorf("--timeout: code %d, err %s", code, impatient.err)
 	}
 	gone := at(t, url, "wait", "s")

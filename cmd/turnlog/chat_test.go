@@ -128,13 +128,13 @@ func TestOnlyWhatWasSentAsAnAnswerIsOne(t *testing.T) {
 	p.err.Await(t, "Run it?")
 	lines <- app.Line{Text: "yes, and then?"}
 	lines <- app.Line{Text: "y", Late: true}
-	p.err.Await(t, "that question is over")
+	p.err.Await(t, "that question is closed")
 	lines <- app.Line{Text: "n not now", Answer: true}
 	p.err.Await(t, "✗ fs_write_file")
 	p.out.Await(t, "You said yes, and then?.")
 	lines <- app.Line{Text: "y", Answer: true} // the turn ended before
 	lines <- app.Line{Text: "/quit"}
-	if code := p.end(t); code != 0 || strings.Count(p.err.String(), "that question is over") != 2 || strings.Contains(p.out.String(), "said y.") {
+	if code := p.end(t); code != 0 || strings.Count(p.err.String(), "that question is closed") != 2 || strings.Contains(p.out.String(), "said y.") {
 		t.Errorf("code %d, out %q, err %q", code, p.out, p.err)
 	}
 }
@@ -150,7 +150,7 @@ func TestAChatReturnsTheTerminalAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := atTerminal(t, "--model", "demo", "--store", "")
-			c.err.Await(t, "leaves")
+			c.err.Await(t, "Ctrl-D exits")
 			end(c)
 			c.end(t)
 			const marks, unmarks = "\x1b[?2004h", "\x1b[?2004l"
@@ -252,7 +252,7 @@ func TestAnOutputThatStandsStillHoldsNoSession(t *testing.T) {
 	}
 	out.Unlock()
 	code, all := p.end(t), p.out.String()
-	if again := strings.Contains(p.err.String(), "this is the whole"); code != 0 || !strings.HasSuffix(all, text+"\n") || again == (all == text+"\n") {
+	if again := strings.Contains(p.err.String(), "the full reply is"); code != 0 || !strings.HasSuffix(all, text+"\n") || again == (all == text+"\n") {
 		t.Errorf("code %d, out %.100q… of %d, err %s", code, p.out, len(p.out.String()), p.err)
 	}
 }

@@ -141,7 +141,7 @@ func TestAClientLearnsThatAnApproverMustDecide(t *testing.T) {
 	hostOn(t, &cli.Cell{Cell: cell}, cfg, greet(t))
 	p := prepare(t, strings.NewReader(""), nil)
 	p.start(t, append([]string{"run", "--yes", "-o", "json", "--session", "s", "--model", scripted(t, greeting), "hi"}, as(admin.RoleClient)...)...)
-	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), `this user is no approver: one decides with "turnlog approve s call_1_1"`) ||
+	if code := p.end(t); code != cli.CodeApproval || !strings.Contains(p.err.String(), `this user cannot approve: an approver decides with "turnlog approve s call_1_1"`) ||
 		!strings.Contains(p.out.String(), `"finish_reason":"needs_approval"`) {
 		t.Errorf("code %d, out %s, err %s", code, p.out, p.err)
 	}
@@ -170,7 +170,7 @@ func TestAClientWaitsWithoutReadingTheInbox(t *testing.T) {
 		t.Fatal(p.err)
 	}
 	p := client("wait", "s", "--timeout", "10ms")
-	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has answered about what was sent to session s") {
+	if code := p.end(t); code != cli.CodeCancelled || !strings.Contains(p.err.String(), "no driver node has answered whether session s has pending input") {
 		t.Errorf("without a node: code %d, out %q, err %s", code, p.out, p.err)
 	}
 	p = client("wait", "s")

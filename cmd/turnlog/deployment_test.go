@@ -233,7 +233,7 @@ func TestACommandWithoutAServerCanBeInterrupted(t *testing.T) {
 	if code := p.end(t); code != cli.CodeCancelled {
 		t.Errorf("code = %d", code)
 	}
-	if want := "session s may go on, since its cancel could not be sent"; !strings.Contains(p.err.String(), want) {
+	if want := "session s may continue, since its cancel could not be sent"; !strings.Contains(p.err.String(), want) {
 		t.Errorf("err = %q, want %q", p.err, want)
 	}
 }

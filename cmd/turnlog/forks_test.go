@@ -86,7 +86,7 @@ func TestASessionWithForksIsDeletedInEveryState(t *testing.T) {
 					t.Parallel()
 					url := f.start(t, restored)
 					if !f.gone {
-						f.refused(t, url, "", "session s is not deleted: it has forks, which have its history: a, b; ")
+						f.refused(t, url, "", "session s is not deleted: it has forks, which contain its history: a, b: ")
 					}
 					if f.open == "s" || f.open != "" && flag == "--with-forks" {
 						f.refused(t, url, flag, "session "+f.open+" is not deleted: turn-")

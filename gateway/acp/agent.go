@@ -53,8 +53,8 @@ type Agent struct {
 
 // Why work for an editor ends.
 var (
-	errGone   = errors.New("the editor is gone")
-	errClosed = errors.New("the editor has closed the session, or shows it again: its turn goes on")
+	errGone   = errors.New("the editor disconnected")
+	errClosed = errors.New("the editor closed or reloaded the session; its turn continues")
 )
 
 // Serve serves an editor until it closes the connection or ctx ends. A closed connection is not an error.
@@ -143,7 +143,7 @@ func (a *Agent) handle(ctx context.Context, method string, params json.RawMessag
 	case sdk.AgentMethodSessionClose:
 		return with(ctx, params, a.leave)
 	}
-	return nil, &sdk.RequestError{Code: codeMethod, Message: "there is no method " + method + " here"}
+	return nil, &sdk.RequestError{Code: codeMethod, Message: "unknown method " + method}
 }
 
 // with decodes and checks the parameters of a method.
@@ -157,7 +157,7 @@ func with[P, R any, V interface {
 		err = V(&p).Validate()
 	}
 	if err != nil {
-		return nil, &sdk.RequestError{Code: codeParams, Message: "the parameters are wrong: " + err.Error()}
+		return nil, &sdk.RequestError{Code: codeParams, Message: "invalid parameters: " + err.Error()}
 	}
 	return do(ctx, &p)
 }
@@ -186,7 +186,7 @@ func (a *Agent) host(ctx context.Context, folder string, servers []sdk.McpServer
 		return nil, &sdk.RequestError{Code: codeParams, Message: "cwd " + strconv.Quote(folder) + " is not an absolute path"}
 	}
 	if len(servers) > 0 {
-		a.cfg.Log.Warn("the editor's MCP servers are not used; --mcp adds servers", zap.Int("servers", len(servers)))
+		a.cfg.Log.Warn("the editor's MCP servers are ignored: use --mcp to add servers", zap.Int("servers", len(servers)))
 	}
 	return a.cfg.Open(ctx, folder)
 }
@@ -265,7 +265,7 @@ func (a *Agent) list(ctx context.Context, r *sdk.ListSessionsRequest) (*sdk.List
 	if r.Cursor != nil {
 		var err error
 		if skip, err = strconv.Atoi(*r.Cursor); err != nil || skip < 1 {
-			return nil, &sdk.RequestError{Code: codeParams, Message: "cursor " + strconv.Quote(*r.Cursor) + " is not one of session/list: send its nextCursor, or none to begin"}
+			return nil, &sdk.RequestError{Code: codeParams, Message: "cursor " + strconv.Quote(*r.Cursor) + " is not from session/list: send its nextCursor, or omit it to start from the beginning"}
 		}
 	}
 	h, err := a.host(ctx, folder, nil)

@@ -79,7 +79,7 @@ func (l *lines) check(line []byte, whole bool) bool {
 	case !json.Valid(line):
 		l.refuse(nil, &sdk.RequestError{Code: codeParse, Message: "this line is not JSON: " + err.Error()})
 	case err != nil, m.Method == "" && m.ID == nil:
-		l.refuse(m.ID, &sdk.RequestError{Code: codeRequest, Message: "this is not a message of JSON-RPC: it needs a method, an id or both"})
+		l.refuse(m.ID, &sdk.RequestError{Code: codeRequest, Message: "this is not a JSON-RPC message: it needs a method, an id or both"})
 	default:
 		switch m.Method {
 		case sdk.AgentMethodSessionPrompt:

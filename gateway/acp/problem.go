@@ -23,7 +23,7 @@ const (
 )
 
 func noSession(id, because string) error {
-	because = cmp.Or(because, "session/list lists those of a folder")
+	because = cmp.Or(because, "session/list lists the sessions of a folder")
 	return &sdk.RequestError{Code: codeMissing, Message: "there is no session " + strconv.Quote(id) + " here: " + because}
 }
 
@@ -37,7 +37,7 @@ func problem(err error) *sdk.RequestError {
 	}
 	switch {
 	case errors.Is(err, session.ErrNoAnswer):
-		return &sdk.RequestError{Code: codeInternal, Message: err.Error() + ": start a driver-node; what was sent waits in the inbox"}
+		return &sdk.RequestError{Code: codeInternal, Message: err.Error() + ": start a driver-node; the command waits in the inbox"}
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone), errors.Is(err, errClosed):
 		return &sdk.RequestError{Code: codeCancelled, Message: err.Error()}
 	}

@@ -64,7 +64,7 @@ func partOf(b sdk.ContentBlock, folder string) (content.Part, error) {
 		r := b.Resource.Resource.BlobResourceContents
 		return filePart(nameOf(r.Uri, folder), mimeOr(r.MimeType, "application/octet-stream"), r.Blob)
 	}
-	return content.Part{}, errors.New("its type is none of text, image, audio, resource_link and resource")
+	return content.Part{}, errors.New("unknown type: use text, image, audio, resource_link or resource")
 }
 
 func mimeOr(mime *string, usual string) string {

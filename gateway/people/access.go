@@ -47,14 +47,14 @@ var ErrAccess = errors.New("gateway: access")
 func (a *Access) Check() (err error) {
 	switch {
 	case a.People != nil && (a.Token != "" || a.Open):
-		return errors.Join(ErrAccess, errors.New("with people, neither a token nor open access"))
+		return errors.Join(ErrAccess, errors.New("people, a token and open access exclude each other"))
 	case a.People != nil:
 		a.directory, err = Parse(a.People)
 		return err
 	case a.Open:
 		return nil
 	case a.Token == "":
-		return errors.Join(ErrAccess, errors.New("there are neither people nor a token"))
+		return errors.Join(ErrAccess, errors.New("give people or a token"))
 	case len(a.Token) < minToken:
 		return errors.Join(ErrAccess, fmt.Errorf("a token of %d characters can be guessed: use %d or more", len(a.Token), minToken))
 	}

@@ -40,16 +40,16 @@ var ErrNoRole = errors.New("no role")
 func (l *Login) Person(name string, values []string, until time.Time) (*Person, error) {
 	switch {
 	case name == "":
-		return nil, fmt.Errorf("%w: the provider sends no claim %s", ErrNoRole, l.Name)
+		return nil, fmt.Errorf("%w: the provider did not send claim %s", ErrNoRole, l.Name)
 	case !isName(name):
-		return nil, fmt.Errorf("%w: the claim %s is not a name: %q", ErrNoRole, l.Name, name)
+		return nil, fmt.Errorf("%w: claim %s is not a valid name: %q", ErrNoRole, l.Name, name)
 	}
 	for _, g := range l.Roles {
 		if g.Value == Everybody || slices.Contains(values, g.Value) {
 			return &Person{Name: name, Role: g.Role, Agents: g.Agents, Until: until}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: the gateway has none for %s", ErrNoRole, name)
+	return nil, fmt.Errorf("%w: the gateway's file of people gives %s no role", ErrNoRole, name)
 }
 
 // Known returns the values that a Grant names.
@@ -66,28 +66,28 @@ func (l *Login) check() error {
 	for name, address := range map[string]string{"issuer": l.Issuer, "url": l.URL} {
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
-			return fmt.Errorf("%s %q: give an address with https; http is for this machine", name, address)
+			return fmt.Errorf("%s %q: use an https URL; http is only for this machine", name, address)
 		}
 		if name == "url" && u.Path != "" && u.Path != "/" {
-			return fmt.Errorf("url %q: leave out the path: the page is at the root", address)
+			return fmt.Errorf("url %q: remove the path: the page is at the root", address)
 		}
 	}
 	switch {
 	case l.Client == "":
-		return errors.New("client: give the ID that the provider has for the gateway")
+		return errors.New("client: give the gateway's client ID at the provider")
 	case l.Key == "":
-		return errors.New("key: give a file with 32 random bytes or more in text, as of \"head -c 32 /dev/urandom | base64\"")
+		return errors.New("key: give a text file with at least 32 random bytes, such as the output of \"head -c 32 /dev/urandom | base64\"")
 	case len(l.Roles) == 0:
-		return errors.New("roles: give at least one: people without a role may do nothing")
+		return errors.New("roles: give at least one: people without a role can do nothing")
 	}
 	for _, g := range l.Roles {
 		switch {
 		case !slices.Contains(Roles(), g.Role):
 			return fmt.Errorf("role %q: use viewer, user, approver or operator", g.Role)
 		case g.Value == "":
-			return fmt.Errorf("role %s: value: give one of the claim, or %q for everybody", g.Role, Everybody)
+			return fmt.Errorf("role %s: give a value of the claim, or %q for everyone", g.Role, Everybody)
 		case g.Value != Everybody && l.Claim == "":
-			return fmt.Errorf("claim: name the one that has %q", g.Value)
+			return fmt.Errorf("claim: name the claim that contains %q", g.Value)
 		}
 	}
 	return nil

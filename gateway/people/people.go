@@ -148,7 +148,7 @@ func Parse(text []byte) (*Directory, error) {
 			return nil, fmt.Errorf("people: oidc: %w", err)
 		}
 	} else if len(file.People) == 0 {
-		return nil, errors.New("people: there are none: \"turnlog gateway token NAME\" prints an entry")
+		return nil, errors.New("people: the list is empty: \"turnlog gateway token NAME\" prints an entry")
 	}
 	seen := make(map[string]string)
 	for i := range file.People {

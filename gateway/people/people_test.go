@@ -85,7 +85,7 @@ func TestABadFileIsRefused(t *testing.T) {
 	one := "- {name: ada, role: user, token: '" + hash + "'}\n"
 	for text, want := range map[string]string{
 		"":                      "the file is empty",
-		"people: []":            "there are none",
+		"people: []":            "the list is empty",
 		"persons: []":           "unknown field",
 		"people:\n" + one + one: "same name",
 		"people:\n" + one + strings.Replace(one, "ada", "bob", 1):                     "same token",

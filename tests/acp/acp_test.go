@@ -196,7 +196,7 @@ func TestASessionIsLoadedAgainInTheMiddleOfAPrompt(t *testing.T) {
 		over := e.prompt(id, "Stamp a.")
 		<-e.asked
 		e.load(id)
-		if got := <-over; code(got.err) != -32800 || !strings.Contains(got.err.Error(), "its turn goes on") {
+		if got := <-over; code(got.err) != -32800 || !strings.Contains(got.err.Error(), "its turn continues") {
 			t.Errorf("the prompt ended with %+v", got)
 		}
 		<-e.gone
@@ -222,7 +222,7 @@ func TestASessionIsLoadedAgainBeforeItsPromptIsAccepted(t *testing.T) {
 		}()
 		synctest.Wait()
 		goOn()
-		if got := <-over; code(got.err) != -32800 || !strings.Contains(got.err.Error(), "its turn goes on") {
+		if got := <-over; code(got.err) != -32800 || !strings.Contains(got.err.Error(), "its turn continues") {
 			t.Errorf("the prompt ended with %+v", got)
 		}
 		<-loaded

@@ -39,7 +39,7 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 			text string
 		}{
 			{relative, -32602, `cwd \"site\" is not an absolute path`},
-			{mode, -32601, "there is no method"},
+			{mode, -32601, "unknown method session/set_mode"},
 			{load("nowhere", "/site"), -32002, `there is no session \"nowhere\" here`},
 			{load("not an ID", "/site"), -32002, `there is no session`},
 			{say("nowhere", sdk.TextBlock("Hi")), -32002, "use session/new or session/load first"},
@@ -104,12 +104,12 @@ func TestLinesThatAreNoMessagesAreAnswered(t *testing.T) {
 		lines := bufio.NewScanner(out)
 		for _, c := range []struct{ line, want string }{
 			{"nonsense", `null -32700 this line is not JSON`},
-			{"[1]", `null -32600 this is not a message of JSON-RPC`},
-			{`{"jsonrpc":"2.0"}`, `null -32600 this is not a message of JSON-RPC`},
+			{"[1]", `null -32600 this is not a JSON-RPC message`},
+			{`{"jsonrpc":"2.0"}`, `null -32600 this is not a JSON-RPC message`},
 			{huge, `7 -32600 the message has more than 9 MiB`},
-			{"\n" + `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"x"}}`, `"a" -32602 the parameters are wrong`},
-			{`{"jsonrpc":"2.0","id":8,"method":"session/dance"}`, `8 -32601 there is no method session/dance`},
-			{`{"jsonrpc":"2.0","id":9,"method":"session/prompt"}`, `9 -32602 the parameters are wrong`},
+			{"\n" + `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"x"}}`, `"a" -32602 invalid parameters`},
+			{`{"jsonrpc":"2.0","id":8,"method":"session/dance"}`, `8 -32601 unknown method session/dance`},
+			{`{"jsonrpc":"2.0","id":9,"method":"session/prompt"}`, `9 -32602 invalid parameters`},
 		} {
 			if _, err := io.WriteString(in, c.line+"\n"); err != nil {
 				t.Fatal(err)

@@ -85,7 +85,7 @@ var endings = []ending{
 	{code: 4, text: `env -u NATS_URL turnlog run --model scripted:endless.yaml -o jsonl hi`, ready: `model_call_started`, signals: []syscall.Signal{interrupt}, says: "cancelled"},
 	{code: 4, text: `turnlog run --model scripted:endless.yaml -o jsonl hi`, ready: `model_call_started`, signals: []syscall.Signal{terminate}, says: "cancelled"},
 	{code: 4, text: `turnlog task --model scripted:endless.yaml -o jsonl hi`, ready: `model_call_started`, signals: []syscall.Signal{interrupt}, says: "cancelled"},
-	{code: 4, text: `turnlog run --model scripted:endless.yaml --timeout 50ms hi`, says: "its time ran out"},
+	{code: 4, text: `turnlog run --model scripted:endless.yaml --timeout 50ms hi`, says: "it reached its time limit"},
 	{code: 4, text: `turnlog send s-late --wait --on-busy interrupt --timeout 50ms hi`},
 	{code: 4, text: `turnlog wait s-open --timeout 50ms`},
 	{code: 4, text: `turnlog wait s-open -o jsonl`, ready: `"kind":`, signals: []syscall.Signal{interrupt}},
@@ -96,7 +96,7 @@ var endings = []ending{
 	{code: 5, text: `turnlog wait s-asks`, says: "needs approval"},
 
 	{code: 6, text: `observer verify s-done --require anchored`, says: "the level is chain, not anchored"},
-	{code: 6, text: `observer heads s-open > other.jsonl; observer verify s-done --anchor other.jsonl`, says: "no proof has a head of it"},
+	{code: 6, text: `observer heads s-open > other.jsonl; observer verify s-done --anchor other.jsonl`, says: "no anchor or proof has one of its heads"},
 	{code: 7, text: `observer verify s-gone --anchor heads.jsonl`, says: "the tombstone covers it"},
 	{code: 8, text: `observer verify s-gone`, says: "was deleted"},
 

@@ -263,7 +263,7 @@ func TestClaimsThatAreNotInTheIDTokenAreAskedFor(t *testing.T) {
 		}{
 			{map[string]any{"sub": "2"}, "another person"},
 			{map[string]any{"email_verified": false}, "has not verified"},
-			{map[string]any{"email": nil}, "no claim email"},
+			{map[string]any{"email": nil}, "did not send claim email"},
 			{map[string]any{"realm_access": nil}, "no role"},
 		} {
 			p.Info = func(c map[string]any) { maps.Copy(c, row.info) }

@@ -124,7 +124,7 @@ replies:
 		t.Fatal(err)
 	}
 	for _, keys := range [][]string{nil, {"--seal-key", key}} {
-		if got := run(1, "observer", append([]string{"verify", "s"}, keys...)...); !strings.Contains(got, "rolled-back") || !strings.Contains(got, "the key is there") {
+		if got := run(1, "observer", append([]string{"verify", "s"}, keys...)...); !strings.Contains(got, "rolled-back") || !strings.Contains(got, "the key exists") {
 			t.Errorf("verify with the key back = %s", got)
 		}
 	}

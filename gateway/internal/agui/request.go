@@ -47,7 +47,7 @@ func Parse(raw []json.RawMessage) (*Request, error) {
 			}
 		case "assistant", "tool", "reasoning", "activity":
 		default:
-			return nil, fmt.Errorf("messages[%d]: the role is %q: the agent of the session has the system prompt", i, m.Role)
+			return nil, fmt.Errorf("messages[%d]: the role is %q: remove it, since the system prompt belongs to the session's agent", i, m.Role)
 		}
 	}
 	return r, nil
@@ -70,7 +70,7 @@ func (m message) item() (content.Item, error) {
 		} `json:"source"`
 	}
 	if err := json.Unmarshal(m.Content, &parts); err != nil || len(parts) == 0 {
-		return it, errors.New("its content is neither a text nor a list of parts")
+		return it, errors.New("content must be a string or a list of parts")
 	}
 	for _, p := range parts {
 		switch p.Type {
@@ -79,11 +79,11 @@ func (m message) item() (content.Item, error) {
 		case "image", "audio", "video", "document":
 			data, err := base64.StdEncoding.DecodeString(p.Source.Value)
 			if p.Source.Type != "data" || err != nil || p.Source.MIME == "" {
-				return it, errors.New("files come as data in base64, with their mimeType: nothing is fetched from addresses")
+				return it, errors.New("send files as base64 data with a mimeType: the gateway fetches no URLs")
 			}
 			it.Parts = append(it.Parts, content.FilePart(p.Type, p.Source.MIME, data))
 		default:
-			return it, errors.New("parts of the type " + p.Type + " are not supported in what a user says")
+			return it, errors.New("parts of the type " + p.Type + " are not supported in user messages")
 		}
 	}
 	return it, nil
@@ -103,7 +103,7 @@ func interruptID(a events.Approval) string { return string(a.ID) + "." + a.Diges
 func (a Answer) Decision() (stream.Decision, error) {
 	id, shown, ok := strings.Cut(a.Interrupt, ".")
 	if !ok || shown == "" {
-		return stream.Decision{}, fmt.Errorf("resume: %s is not the ID of an interrupt: that ends with the digest of the arguments", a.Interrupt)
+		return stream.Decision{}, fmt.Errorf("resume: %s is not an interrupt's ID: send the ID unchanged", a.Interrupt)
 	}
 	d := stream.Decision{Approval: content.ApprovalID(id), Reason: "cancelled", Shown: shown}
 	if a.Status == "cancelled" {
@@ -115,7 +115,7 @@ func (a Answer) Decision() (stream.Decision, error) {
 		Edited   json.RawMessage `json:"editedArgs"`
 	}
 	if err := json.Unmarshal(a.Payload, &payload); err != nil || payload.Approved == nil {
-		return d, fmt.Errorf("resume: the payload for %s is not an object with approved, as its responseSchema says", a.Interrupt)
+		return d, fmt.Errorf("resume: the payload for %s does not fit its responseSchema: send an object with approved", a.Interrupt)
 	}
 	if d.Approve, d.Reason = *payload.Approved, payload.Reason; d.Approve && len(payload.Edited) > 0 {
 		d.Input = payload.Edited

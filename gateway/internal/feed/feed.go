@@ -135,7 +135,7 @@ func (e *writing) write(ctx context.Context, all <-chan heard) {
 		case <-ctx.Done():
 			return
 		case <-e.Closing:
-			e.reconnect("this gateway stops")
+			e.reconnect("this gateway is stopping")
 			return
 		case <-beat.C:
 			e.Begin()
@@ -167,7 +167,7 @@ func (e *writing) write(ctx context.Context, all <-chan heard) {
 			return
 		}
 		if e.Late() {
-			e.reconnect("you read too slowly")
+			e.reconnect("the client reads too slowly")
 			return
 		}
 	}

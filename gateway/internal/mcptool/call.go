@@ -21,15 +21,15 @@ import (
 
 // Input has the arguments of a tool.
 type Input struct {
-	Prompt  string `json:"prompt,omitempty" jsonschema:"what the agent is to do; without it, the result is that of the latest turn of the session"`
-	Session string `json:"session,omitempty" jsonschema:"the session to go on with; without it, a new one"`
+	Prompt  string `json:"prompt,omitempty" jsonschema:"the task for the agent; without it, the call returns the result of the session's latest turn"`
+	Session string `json:"session,omitempty" jsonschema:"the session to continue; without it, a new one"`
 }
 
 // Result is the outcome of a call, as structured content.
 type Result struct {
-	Session content.SessionID `json:"session" jsonschema:"give it to go on with the session"`
+	Session content.SessionID `json:"session" jsonschema:"pass it to continue the session"`
 	Turn    content.TurnID    `json:"turn"`
-	State   string            `json:"state" jsonschema:"waiting: for the decisions in pending; else how the turn ended, like completed"`
+	State   string            `json:"state" jsonschema:"waiting, if decisions are pending; otherwise how the turn ended, such as completed"`
 	Output  any               `json:"output,omitempty" jsonschema:"the structured output of the agent, if it has one"`
 	Pending []Pending         `json:"pending,omitempty"`
 }
@@ -126,7 +126,7 @@ func (c *Call) take(step stream.Step) {
 		c.grow(e.Piece)
 	case stream.Voided:
 		c.line.Reset()
-		c.tell("the attempt failed: what was said in it does not count")
+		c.tell("the attempt failed: discard its output")
 	case stream.Replied:
 		c.text, c.output = "", nil
 		for _, it := range e.Reply.Items {
@@ -212,11 +212,11 @@ func (c *Call) Result() (text string, r Result, failed bool) {
 // asks returns a text about the open questions and how to decide them.
 func (c *Call) asks() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Session %s waits for a decision of a person.\n", c.session)
+	fmt.Fprintf(&b, "Session %s is waiting for a person's decision.\n", c.session)
 	for _, a := range c.Open() {
 		fmt.Fprintf(&b, "- %s %s asks: %s (approval %s)\n", a.Tool, a.Input, report.QuestionOf(a), a.ID)
 	}
 	fmt.Fprintf(&b, "An approver decides on the gateway's page, with \"turnlog approvals\", or with POST /api/approvals/%s/APPROVAL. "+
-		"Then call this tool again with the session and without a prompt, for the result.", c.session)
+		"For the result, then call this tool again with the session and without a prompt.", c.session)
 	return b.String()
 }

@@ -57,11 +57,11 @@ func (p *Provider) End(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var a attempt
 	if _, err := p.take(r, begun, &a); err != nil || subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) != 1 {
-		return fmt.Errorf("%w: this login did not begin in this browser, or it took longer than %s", ErrRefused, loginTime)
+		return fmt.Errorf("%w: this login started in another browser or took longer than %s", ErrRefused, loginTime)
 	}
 	p.set(w, begun, "", -1) // it works once
 	if why := q.Get("error"); why != "" {
-		return fmt.Errorf("%w: the provider says %q", ErrRefused, why+" "+q.Get("error_description"))
+		return fmt.Errorf("%w: the provider returned %q", ErrRefused, why+" "+q.Get("error_description"))
 	}
 	k, until, err := p.exchange(r.Context(), a, q.Get("code"))
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case answered:
-		return k, until, fmt.Errorf("%w: the provider says %q about the code", ErrRefused, refused.ErrorCode)
+		return k, until, fmt.Errorf("%w: the provider rejected the code: %q", ErrRefused, refused.ErrorCode)
 	case err != nil:
 		return k, until, down(err)
 	}
@@ -97,7 +97,7 @@ func (p *Provider) exchange(ctx context.Context, a attempt, code string) (k know
 		return k, until, err
 	}
 	if subtle.ConstantTimeCompare([]byte(t.Nonce), []byte(a.Nonce)) != 1 {
-		return k, until, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
+		return k, until, fmt.Errorf("%w: the ID token belongs to another login", ErrRefused)
 	}
 	c, err := p.complete(ctx, d, t, got)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Provider) complete(ctx context.Context, d *discovered, t *oidc.IDToken,
 		return nil, down(err)
 	}
 	if info.Subject != t.Subject {
-		return nil, fmt.Errorf("%w: the provider's answer about the person is about another person", ErrRefused)
+		return nil, fmt.Errorf("%w: the userinfo response is about another person", ErrRefused)
 	}
 	var more claims
 	if err := info.Claims(&more); err != nil {

@@ -44,7 +44,7 @@ func keysOf(file string) (keys [][]byte, err error) {
 	}
 	for line := range strings.FieldsSeq(string(text)) {
 		if len(line) < minKey {
-			return nil, fmt.Errorf("key: %s: a line of %d characters can be guessed: use %d or more", file, len(line), minKey)
+			return nil, fmt.Errorf("key: %s: %d characters can be guessed: use %d or more", file, len(line), minKey)
 		}
 		sum := sha256.Sum256([]byte(line))
 		keys = append(keys, sum[:])
@@ -79,7 +79,7 @@ func (p *Provider) set(w http.ResponseWriter, k kind, text string, age int) {
 }
 
 // ErrNoCookie is returned for a browser without a valid cookie.
-var ErrNoCookie = errors.New("no cookie of a gateway")
+var ErrNoCookie = errors.New("not a cookie of this gateway")
 
 // take reads the values of a cookie and when it expires.
 func (p *Provider) take(r *http.Request, k kind, values any) (until time.Time, err error) {

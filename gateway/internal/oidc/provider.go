@@ -222,7 +222,7 @@ type claims map[string]json.RawMessage
 func (p *Provider) known(c claims) (k known, err error) {
 	_ = json.Unmarshal(c[p.login.Name], &k.Name) // "" is rejected as a name
 	if v := string(c[verified]); p.login.Name == email && k.Name != "" && v != "true" && v != `"true"` {
-		return known{}, fmt.Errorf("%w: the provider has not verified the email address %q", people.ErrNoRole, k.Name)
+		return known{}, fmt.Errorf("%w: the provider has not verified email address %q", people.ErrNoRole, k.Name)
 	}
 	k.Values = p.login.Known(valuesOf(c, p.login.Claim))
 	return k, nil

@@ -66,8 +66,8 @@ func (c *Chat) say(round int, text string, yield func(map[string]any)) {
 			c.again = c.again[len(text):]
 			return
 		case !strings.HasPrefix(text, c.again):
-			c.fail(NewError(http.StatusBadGateway, "void", "", "an attempt at the reply failed after a part of it was sent, and the next one says something else: "+
-				"the session has the reply"))
+			c.fail(NewError(http.StatusBadGateway, "void", "", "a model call failed after part of its reply was sent, and its retry replied differently: "+
+				"read the reply from the session"))
 			return
 		}
 		text, c.again = text[len(c.again):], ""

@@ -148,11 +148,11 @@ func ParseConversationBody(body []byte) (map[string]string, *Error) {
 	}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &in); err != nil {
-			return nil, NewError(http.StatusBadRequest, "invalid_json", "", "the body is an object with metadata, whose values are texts: "+err.Error())
+			return nil, NewError(http.StatusBadRequest, "invalid_json", "", "send an object with metadata, whose values are strings: "+err.Error())
 		}
 	}
 	if len(in.Items) > 0 {
-		return nil, NewError(http.StatusBadRequest, "unsupported_parameter", "items", "items: send them as the input of a response without a conversation, which opens one")
+		return nil, NewError(http.StatusBadRequest, "unsupported_parameter", "items", "items: send them as input to POST /v1/responses without a conversation, which creates one")
 	}
 	return in.Metadata, nil
 }
@@ -178,9 +178,9 @@ func ParsePaging(q url.Values) (Paging, *Error) {
 	}
 	switch {
 	case p.limit < 1 || p.limit > maxItems:
-		return p, bad("limit", "it is 1 to "+strconv.Itoa(maxItems))
+		return p, bad("limit", "use 1 to "+strconv.Itoa(maxItems))
 	case !p.asc && q.Get("order") != "" && q.Get("order") != "desc":
-		return p, bad("order", "it is asc or desc")
+		return p, bad("order", "use asc or desc")
 	}
 	return p, nil
 }

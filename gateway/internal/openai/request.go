@@ -41,7 +41,7 @@ func parse(body []byte, known []string) (fields, *Error) {
 	}
 	for name, value := range f {
 		if !slices.Contains(known, name) && !changesNothing(name, string(value)) {
-			return nil, NewError(http.StatusBadRequest, "unsupported_parameter", name, name+" is not supported: the agent or model of the session decides it. Leave it out")
+			return nil, NewError(http.StatusBadRequest, "unsupported_parameter", name, name+" is not supported: the session's agent or model sets it. Leave it out")
 		}
 	}
 	return f, nil
@@ -100,12 +100,12 @@ func ParseChat(body []byte) (*Request, *Error) {
 		return nil, err
 	}
 	if len(r.Input) == 0 {
-		return nil, bad("messages", "the last message has to be of the user")
+		return nil, bad("messages", "the last message must be a user message")
 	}
 	for _, begin := range auxiliary {
 		if strings.HasPrefix(strings.TrimSpace(r.Input[0].Text()), begin) {
 			return nil, NewError(http.StatusUnprocessableEntity, "auxiliary_request", "messages",
-				"this asks for a title, tags or the like, which would become part of the session: turn that off in the client, or give it another model for such tasks")
+				"this request for a title or tags would become part of the session: turn such requests off in the client, or give them another model")
 		}
 	}
 	return r, nil
@@ -125,17 +125,17 @@ func ParseResponse(body []byte) (*Request, *Error) {
 	}
 	switch {
 	case !store:
-		return nil, bad("store", "sessions are journals: everything is stored")
+		return nil, bad("store", "store cannot be false: sessions are always stored")
 	case r.Previous != "" && r.Conversation != "":
-		return nil, bad("conversation", "give it or previous_response_id")
+		return nil, bad("conversation", "give conversation or previous_response_id, not both")
 	case len(r.Input) == 0 && len(r.Decisions) == 0:
-		return nil, bad("input", "it has to end with a message of the user, or to be mcp_approval_response items")
+		return nil, bad("input", "end the input with a user message, or send only mcp_approval_response items")
 	case len(r.Input) > 0 && len(r.Decisions) > 0:
-		return nil, bad("input", "decide what is asked first, then send the message")
+		return nil, bad("input", "answer the pending approvals first, then send the message")
 	case len(r.Decisions) > 0 && r.Previous == "":
-		return nil, bad("previous_response_id", "an mcp_approval_response needs the response that asked")
+		return nil, bad("previous_response_id", "name the response that has the mcp_approval_request")
 	case len(r.History) > 0 && (r.Previous != "" || r.Conversation != ""):
-		return nil, bad("input", "the session has what was said before: send only the new message of the user")
+		return nil, bad("input", "the session has the history: send only the new user message")
 	}
 	return r, nil
 }
@@ -148,7 +148,7 @@ func (r *Request) readConversation(raw json.RawMessage) *Error {
 		ID string `json:"id"`
 	}
 	if json.Unmarshal(raw, &o) != nil || o.ID == "" {
-		return bad("conversation", "it is an ID, or an object with an id")
+		return bad("conversation", "use an ID or an object with an id")
 	}
 	r.Conversation = o.ID
 	return nil
@@ -162,7 +162,7 @@ func (r *Request) readInput(raw json.RawMessage) *Error {
 	}
 	var messages []message
 	if err := json.Unmarshal(raw, &messages); err != nil {
-		return bad("input", "it is a text or a list of items")
+		return bad("input", "use a string or a list of items")
 	}
 	return r.take(messages, "input")
 }
@@ -187,7 +187,7 @@ func (r *Request) take(messages []message, param string) *Error {
 		case m.Type == "mcp_approval_response":
 			id, ok := strings.CutPrefix(m.Request, "mcpr_")
 			if !ok || m.Approve == nil {
-				return bad(at, "an mcp_approval_response has the approval_request_id of an mcp_approval_request, and approve")
+				return bad(at, "give an mcp_approval_response approve and the approval_request_id of its mcp_approval_request")
 			}
 			r.Decisions = append(r.Decisions, stream.Decision{Approval: content.ApprovalID(id), Approve: *m.Approve, Reason: m.Reason})
 			continue
@@ -202,7 +202,7 @@ func (r *Request) take(messages []message, param string) *Error {
 		switch m.Role {
 		case "system", "developer":
 			if len(r.History) > 0 {
-				return bad(at, "a system prompt comes first")
+				return bad(at, "put the system prompt first")
 			}
 			r.System = strings.TrimPrefix(r.System+"\n\n"+it.Text(), "\n\n")
 			continue
@@ -211,17 +211,17 @@ func (r *Request) take(messages []message, param string) *Error {
 		case "assistant":
 			it.Kind = content.Assistant
 		default:
-			return bad(at, "messages of the role "+m.Role+" are not supported: the session runs its tools")
+			return bad(at, "messages of the role "+m.Role+" are not supported: the session runs its own tools")
 		}
 		if m.Calls != nil && string(m.Calls) != "null" && string(m.Calls) != "[]" {
-			return bad(at, "tool_calls are not supported: the session runs its tools")
+			return bad(at, "tool_calls are not supported: the session runs its own tools")
 		}
 		r.History = append(r.History, it)
 	}
 	if n := len(r.History); n > 0 && r.History[n-1].Kind == content.User {
 		r.Input, r.History = r.History[n-1:], r.History[:n-1:n-1]
 	} else if n > 0 {
-		return bad(param, "the last message has to be of the user")
+		return bad(param, "the last message must be a user message")
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func partsOf(raw json.RawMessage) ([]content.Part, error) {
 		} `json:"file"`
 	}
 	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, errors.New("its content is neither a text nor a list of parts")
+		return nil, errors.New("content must be a string or a list of parts")
 	}
 	var parts []content.Part
 	for _, p := range all {

@@ -25,10 +25,10 @@ type Pending struct {
 	report.Approval
 
 	Session content.SessionID `json:"session"`
-	Title   string            `json:"title" doc:"of the session"`
+	Title   string            `json:"title" doc:"the title of the session"`
 	Agent   string            `json:"agent,omitempty"`
 	Owner   string            `json:"owner,omitempty"`
-	Asks    string            `json:"asks" doc:"the question, in words"`
+	Asks    string            `json:"asks" doc:"the question as text"`
 	May     bool              `json:"may_decide"`
 
 	is, above question

@@ -28,12 +28,12 @@ import (
 
 // Problem is an error in the format of RFC 9457, with what to do about it.
 type Problem struct { //nolint:errname // the name that RFC 9457 gives it
-	Type   string              `json:"type" doc:"names the kind of problem: urn:turnlog:problem: and a code that clients may branch on"`
-	Title  string              `json:"title" doc:"the status in words"`
+	Type   string              `json:"type" doc:"the kind of problem: urn:turnlog:problem: and a code that clients may branch on"`
+	Title  string              `json:"title" doc:"the name of the status"`
 	Status int                 `json:"status"`
 	Detail string              `json:"detail" doc:"what was wrong"`
 	Do     string              `json:"do" doc:"what to do"`
-	Errors []*huma.ErrorDetail `json:"errors,omitempty" doc:"each place in the request that was wrong"`
+	Errors []*huma.ErrorDetail `json:"errors,omitempty" doc:"the invalid fields of the request"`
 
 	Retry int `json:"-"` // seconds until a retry may help; 0: unknown
 }
@@ -93,13 +93,13 @@ func NoSession(id content.SessionID) *Problem {
 // MayNot returns the problem of a person whose role does not permit something.
 func MayNot(what string) *Problem {
 	return New(http.StatusForbidden, "forbidden", "your role does not let you "+what,
-		"ask an operator of this gateway: roles, and the agents that they are about, are in its file of people")
+		"ask an operator of this gateway: its file of people sets roles and their agents")
 }
 
 // NoNATS returns the problem of a gateway without a connection to a server.
 func NoNATS() *Problem {
 	p := New(http.StatusServiceUnavailable, "no_nats", "this gateway has no connection to NATS",
-		"retry, with the same Idempotency-Key: the gateway reconnects by itself, and what was accepted is kept")
+		"retry with the same Idempotency-Key: the gateway reconnects by itself, and no accepted command is lost")
 	p.Retry = 1
 	return p
 }
@@ -111,21 +111,21 @@ func Unprocessable(code, detail, do string) *Problem {
 
 // KeyUsed returns the problem of a command whose ID another command already has. It had no effect.
 func KeyUsed() *Problem {
-	return Unprocessable("key_used", "the Idempotency-Key is that of another command, or of another person's: nothing was done", "use a new key for each command, and the same one only to repeat it")
+	return Unprocessable("key_used", "the Idempotency-Key belongs to another command or person: nothing was done", "use a new key for each command; reuse it only to retry that command")
 }
 
 // Changed returns the problem of a decision about a question that has changed since.
 func Changed() *Problem {
-	return New(http.StatusConflict, commands.ReasonChanged, "something else is asked now",
-		"GET /api/approvals/{id}/{approval} shows it, and so does a run of AG-UI without resume: decide again")
+	return New(http.StatusConflict, commands.ReasonChanged, "the pending question has changed",
+		"read it with GET /api/approvals/{id}/{approval} or an AG-UI run without resume, then decide again")
 }
 
 // TooMany returns the problem of a person over a request limit. wait is the time until the next request; 0: until an
 // open one ends. The request had no effect.
 func TooMany(wait time.Duration) *Problem {
-	p := New(http.StatusTooManyRequests, "too_many_open", "you have as many requests and streams open as one person may", "end one, such as a stream that is no longer read")
+	p := New(http.StatusTooManyRequests, "too_many_open", "you have too many open requests and streams", "close one, such as a stream that you no longer read")
 	if wait > 0 {
-		p = New(http.StatusTooManyRequests, "too_many_requests", "you send more requests per second than one person may", "wait as long as Retry-After says, and send it again")
+		p = New(http.StatusTooManyRequests, "too_many_requests", "you send too many requests per second", "wait for the time in Retry-After, then send the request again")
 	}
 	p.Retry = max(1, int(math.Ceil(wait.Seconds())))
 	return p
@@ -150,7 +150,7 @@ func Refusal(e *session.InvalidStateError) *Problem {
 	if Hopeless(e.Reason) {
 		return Unprocessable(e.Reason, detail, "correct the request and send it with a new Idempotency-Key")
 	}
-	do := "look at the session as it is now, GET /api/sessions/{id}, and decide again"
+	do := "read the session with GET /api/sessions/{id}, then decide again"
 	switch e.Reason {
 	case commands.ReasonBusy, commands.ReasonQueueFull:
 		do = "wait for the turn's end, or send the input with on_busy steer, queue or interrupt"
@@ -159,9 +159,9 @@ func Refusal(e *session.InvalidStateError) *Problem {
 	case commands.ReasonAlreadyDecided, commands.ReasonNoApproval, commands.ReasonExpired:
 		do = "nothing: the first decision counts; GET /api/approvals lists what is still pending"
 	case commands.ReasonClosed:
-		do = "open another session: this one only can be read"
+		do = "open another session: this one is read-only"
 	case session.ReasonPassedOver:
-		do = "read the session: the command had no effect, and the reason was lost on the way"
+		do = "read the session: the command had no effect, and its reason was lost"
 	}
 	return New(http.StatusConflict, e.Reason, detail, do)
 }
@@ -191,7 +191,7 @@ func Of(err error, connected bool) *Problem {
 	case errors.Is(err, client.ErrNoSealKey):
 		return New(http.StatusConflict, "no_seal_key", err.Error(), "the operator: start the gateway with --seal-key")
 	case errors.Is(err, client.ErrStoredFile):
-		return New(http.StatusConflict, "stored_file", err.Error(), "put what matters into the text: the API takes only stored files")
+		return New(http.StatusConflict, "stored_file", err.Error(), "put the content into the text: the API takes only stored files")
 	case !connected:
 		return NoNATS()
 	case errors.Is(err, session.ErrNotFound):
@@ -217,12 +217,12 @@ func Of(err error, connected bool) *Problem {
 
 // Internal returns the problem of an unknown error.
 func Internal(err error) *Problem {
-	return New(http.StatusInternalServerError, "internal", err.Error(), "retry with the same Idempotency-Key; if it stays, the gateway's log and \"turnlog doctor\" say more")
+	return New(http.StatusInternalServerError, "internal", err.Error(), "retry with the same Idempotency-Key; if it fails again, see the gateway's log and \"turnlog doctor\"")
 }
 
 // Gone returns the problem of a deleted session. why says how it was deleted.
 func Gone(why string) *Problem {
-	return New(http.StatusGone, "deleted", why, "open another session: the ID of a deleted one cannot be used again")
+	return New(http.StatusGone, "deleted", why, "open another session: the ID of a deleted session cannot be reused")
 }
 
 // Described returns the description of any response that is a problem.
@@ -256,7 +256,7 @@ func Advise(ctx huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	}
 	if e.Status == http.StatusRequestTimeout {
-		return Truncated(e.Status, "the body did not come in time"), nil
+		return Truncated(e.Status, "the body did not arrive in time"), nil
 	}
 	if r, ok := ctx.(*request); ok && e.Status == http.StatusInternalServerError && e.Detail == "cannot read request body" {
 		r.status = http.StatusBadRequest
@@ -264,7 +264,7 @@ func Advise(ctx huma.Context, _ string, v any) (any, error) {
 		p.Errors = e.Errors
 		return p, nil
 	}
-	p := New(e.Status, "bad_request", e.Detail, "correct the request: /openapi.json says what is expected")
+	p := New(e.Status, "bad_request", e.Detail, "correct the request: see /openapi.json")
 	if p.Errors = e.Errors; e.Status == http.StatusRequestEntityTooLarge {
 		p.Type, p.Do = problemType+"too_large", "send less: store files with POST /api/files and refer to them"
 	}

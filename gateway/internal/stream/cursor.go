@@ -94,11 +94,11 @@ func ParseCursor(text string) (c Cursor, err error) {
 		return c, fmt.Errorf("%w: %q", ErrBadCursor, text)
 	}
 	if c.Entry, err = strconv.ParseUint(words[0], 10, 64); err != nil {
-		return c, fmt.Errorf("%w: %q: it begins with the number of an entry", ErrBadCursor, text)
+		return c, fmt.Errorf("%w: %q: it must begin with the number of an entry", ErrBadCursor, text)
 	}
 	if len(words) > 1 {
 		if c.Offset, err = strconv.Atoi(words[1]); err != nil || c.Offset < 0 {
-			return c, fmt.Errorf("%w: %q: its second word is an offset", ErrBadCursor, text)
+			return c, fmt.Errorf("%w: %q: its second word must be an offset", ErrBadCursor, text)
 		}
 	}
 	if len(words) > 2 {

@@ -33,13 +33,13 @@ func New(r prometheus.Registerer) *Metrics {
 	return &Metrics{
 		Streams: with.NewGauge(prometheus.GaugeOpts(opts("streams", "Streams of sessions that are open now."))),
 		Slow: with.NewCounter(prometheus.CounterOpts(opts("slow_readers_total",
-			"Readers of streams that were too slow, and were told to reconnect or cut off."))),
-		open: with.NewGauge(prometheus.GaugeOpts(opts("requests", "Requests that are open now, with those that are streams."))),
+			"Stream readers that were too slow and had to reconnect, or were cut off."))),
+		open: with.NewGauge(prometheus.GaugeOpts(opts("requests", "Requests that are open now, including streams."))),
 		requests: with.NewCounterVec(prometheus.CounterOpts(opts("requests_total",
 			"Requests that ended, by route and status.")), []string{"route", "code"}),
 		duration: with.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "turnlog", Subsystem: "gateway", Name: "response_duration_seconds",
-			Help:    "Time from a request to the beginning of its response, by route; where a client waits for a turn, with the turn.",
+			Help:    "Time from a request to the start of its response, by route; includes the turn if the client waits for one.",
 			Buckets: prometheus.ExponentialBuckets(1e-3, 4, 9), // 1 ms to 65 s
 		}, []string{"route"}),
 	}

@@ -65,7 +65,7 @@ func Parse(raw []json.RawMessage, decides string) (*Request, error) {
 	}
 	for i, m := range all {
 		if m.Role != "user" && m.Role != "assistant" {
-			return nil, fmt.Errorf("messages[%d]: the role is %q: the agent of the session has the system prompt", i, m.Role)
+			return nil, fmt.Errorf("messages[%d]: the role is %q: remove it, since the system prompt belongs to the session's agent", i, m.Role)
 		}
 		r.Said = append(r.Said, m.said()...)
 		if last.Role != "user" && m.Role == "assistant" && (m.ID == decides || decides == "" && i == len(all)-1) {
@@ -73,7 +73,7 @@ func Parse(raw []json.RawMessage, decides string) (*Request, error) {
 		}
 	}
 	if last.Role != "user" && len(r.Decisions) == 0 {
-		return nil, errors.New("messages: the last one is neither of the user, nor has it a tool part in the state approval-responded")
+		return nil, errors.New("messages: the last one must be a user message, or have a tool part in the state approval-responded")
 	}
 	return r, nil
 }
@@ -129,7 +129,7 @@ func itemOf(m message) (content.Item, error) {
 			}
 			it.Parts = append(it.Parts, f)
 		default:
-			return it, errors.New("parts of the type " + p.Type + " are not supported in what a user says")
+			return it, errors.New("parts of the type " + p.Type + " are not supported in user messages")
 		}
 	}
 	if len(it.Parts) == 0 {

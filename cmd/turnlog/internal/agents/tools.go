@@ -48,7 +48,7 @@ func listTools(a *app.App) *cobra.Command {
 worker that started or stopped in the last ten seconds may not be reflected yet.
 
 The effects tell whether a call can be repeated: read_only and idempotent calls are retried if their
-worker is lost, and read_only calls need no approval. "-" stands for everything else. The source is a
+worker is lost, and read_only calls need no approval. "-" means neither. The source is a
 set of --tools, an MCP server, or, in a deployment, the worker and its queue.
 
 With --agent it lists the tools of that agent's sessions, including its MCP servers, skills and agents

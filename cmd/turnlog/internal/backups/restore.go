@@ -98,7 +98,7 @@ func printReport(w io.Writer, r *backup.Report) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
 		return err
 	}
-	errs := []error{line("restored backup %s, taken at %s: %s, %d of them at work", r.Backup, content.TimeOf(r.Taken),
+	errs := []error{line("restored backup %s, taken at %s: %s, of which %d are working", r.Backup, content.TimeOf(r.Taken),
 		render.Plural(r.Sessions, "session", "sessions"), r.Woken)}
 	for _, g := range r.Again {
 		errs = append(errs, line("again: session %s %s", g.Session, g.Deletion))
@@ -107,7 +107,7 @@ func printReport(w io.Writer, r *backup.Report) error {
 		if l.Entries == 0 {
 			errs = append(errs, line("lost: session %s, which had %s", l.Session, render.Plural(int(l.Known), "entry", "entries")))
 		} else {
-			errs = append(errs, line("lost: of session %s, the entries %d to %d", l.Session, l.Entries+1, l.Known))
+			errs = append(errs, line("lost: entries %[2]d to %[3]d of session %[1]s", l.Session, l.Entries+1, l.Known))
 		}
 	}
 	for _, b := range r.LostBlobs {

@@ -82,7 +82,7 @@ func show(a *app.App) *cobra.Command {
 		}
 		i := slices.Index(names, named)
 		if i < 0 {
-			return cli.Usage("there is no program %q%s; it is one of %s", named, nearest.Hint(named, names), strings.Join(names, ", "))
+			return cli.Usage("unknown program %q%s: use one of %s", named, nearest.Hint(named, names), strings.Join(names, ", "))
 		}
 		var f *settings.File
 		if *path == "" {

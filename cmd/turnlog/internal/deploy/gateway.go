@@ -140,7 +140,7 @@ func (f *gatewayFlags) access(a *app.App) (out people.Access, err error) {
 	case f.insecure:
 		out.Token = ""
 	case f.people == "" && out.Token == "" && !out.Loopback:
-		return out, cli.Usage("--listen %s: others reach it: give --people, set %s, or admit everybody with --insecure", f.listen, GatewayToken)
+		return out, cli.Usage("--listen %s: other machines can reach it: give --people, set %s, or admit everyone with --insecure", f.listen, GatewayToken)
 	case f.people == "" && out.Token == "":
 		out.Token = people.NewToken()
 	}

@@ -129,7 +129,7 @@ func (l Local) within(ctx context.Context, do func(context.Context, *embedded.Se
 		return err
 	}
 	keep := func(ctx context.Context) {
-		report.Keep(ctx, caller, func(err error) { l.log.Warn("list of sessions not kept", zap.Error(err)) })
+		report.Keep(ctx, caller, func(err error) { l.log.Warn("list of sessions not updated", zap.Error(err)) })
 	}
 	return workers.serve(ctx, node, keep, func(ctx context.Context) error { return do(ctx, srv, d) })
 }

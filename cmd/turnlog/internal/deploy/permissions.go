@@ -131,7 +131,7 @@ func (g *granting) print(roles []string) error {
 		}
 	}
 	if slices.Contains(g.Roles, admin.RoleWorker) && g.Queue == "" {
-		return cli.Usage("a worker needs a --queue: its permissions are for one")
+		return cli.Usage("a worker needs a --queue: its permissions are for one queue")
 	}
 	if slices.Contains(g.Roles, admin.RoleService) && len(g.Services) == 0 {
 		return cli.Usage("a service needs a --nats-service: its name, by which workers call it")

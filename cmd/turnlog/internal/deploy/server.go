@@ -36,7 +36,7 @@ func (f *serverFlags) register(cmd *cobra.Command, store string) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:4222", "`address` for NATS clients; port 0 selects a free port")
 	fs.StringVar(&f.store, "store", "", "`directory` for the streams; default: "+store)
 	fs.StringVar(&f.namespace, "namespace", jetstream.DefaultNamespace, "`name` of the deployment on its server")
-	fs.BoolVar(&f.open, "open", false, "let every program connect that reaches the address: it can then run commands as the user of each worker")
+	fs.BoolVar(&f.open, "open", false, "let every program that reaches the address connect: it can then run commands as the user of each worker")
 }
 
 // admits is the part of the help about who may connect.
@@ -90,7 +90,7 @@ arguments, there is a user for each role, and a worker of the queue "default".`,
 	logs := cli.NewLog(cmd, zapcore.InfoLevel)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && !f.roles {
-			return cli.Usage("user %s: users are for --roles", args[0])
+			return cli.Usage("user %s: users need --roles", args[0])
 		}
 		return a.UntilInterrupted(cmd.Context(), func(ctx context.Context) error {
 			return f.run(ctx, args, logs.Logger(a.Err, a.Getenv))
@@ -268,7 +268,7 @@ Read-only calls run, and all others need approval. --policy names a file with ot
 			}
 		}
 		if !isLoopback(web) {
-			return cli.Usage("--gateway %s: only for this machine: \"turnlog gateway\" serves others", web)
+			return cli.Usage("--gateway %s: use an address of this machine: \"turnlog gateway\" serves others", web)
 		}
 		l.log = logs.Logger(a.Err, a.Getenv)
 		l.log.Info("policy", zap.String("name", l.policy.Name), zap.String("digest", l.policy.Digest()))

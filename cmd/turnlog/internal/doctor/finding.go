@@ -44,18 +44,18 @@ func checks() map[string]check {
 		"not-examined":       {severityError, "it is not known whether anything is wrong there", "try again; if the problem persists, look into the server's log"},
 		"permission-missing": {severityError, "the objects that they show could not be examined", ""},
 
-		"stream-missing": {severityError, "nothing that needs them works", provision},
+		"stream-missing": {severityError, "everything that needs them fails", provision},
 		"restore-unfinished": {
 			severityError, "programs refuse a deployment whose restore was interrupted", "",
 		},
 		"stream-silent":  {severityError, "a stream without a leader can be neither read nor written", "make sure that a majority of its servers is up: nats server report jetstream"},
 		"stream-differs": {severityError, settings, ""},
 		"store-unwritable": {
-			severityError, "what cannot be stored does not happen: senders get errors, and sessions stop",
-			"look for \"no space left\" and \"write error\" in the servers' logs; a stream that met a full disk takes no writes until there is room and its server restarts",
+			severityError, "commands and entries cannot be stored: senders get errors, and sessions stop",
+			"look for \"no space left\" and \"write error\" in the servers' logs; after its disk was full, a stream rejects writes until there is room and its server restarts",
 		},
 		"account-limit": {
-			severityWarning, "what exceeds a limit of the account is refused: senders get errors, and sessions stop",
+			severityWarning, "writes beyond a limit of the account are refused: senders get errors, and sessions stop",
 			"raise the limit in the server's configuration or the account's JWT, or make room: turnlog gc{namespace}",
 		},
 		"ticket-key":       {severityError, "without the key, nodes do not start: they could not tell a worker's results from forged ones", provision},
@@ -80,8 +80,8 @@ func checks() map[string]check {
 		},
 
 		"releases-differ": {
-			severityWarning, "each release understands what the other writes, or refuses it, but what only one can do depends on the program",
-			"finish the upgrade, or return all to the release before",
+			severityWarning, "each release understands or refuses what the other writes, but a feature of only one release depends on which program runs it",
+			"finish the upgrade, or return all programs to the previous release",
 		},
 		"node-tools-differ": {
 			severityWarning, "a session that moves to another node has other tools there",
@@ -92,12 +92,12 @@ func checks() map[string]check {
 		"session-waiting": {severityError, "all nodes are at their capacity", startNode + " on another machine, or with a larger --capacity"},
 		"session-broken":  {severityError, returns, `look for "session cannot be driven" with session {object} in the nodes' logs`},
 		"session-aside": {
-			severityError, "it would break the next node, too; its commands wait",
+			severityError, "it would crash the next node, too; its commands wait",
 			"give the nodes more memory or update them, then turnlog dead retry {object}{namespace}; or turnlog sessions rm {object}{namespace}",
 		},
 		"session-unreadable": {severityError, returns, "observer verify {object}{namespace}"},
 		"inbox-lagging": {
-			severityError, "its node is alive and does not handle what was sent, so the turn does not end and a cancel has no effect",
+			severityError, "its node is alive but does not handle commands, so the turn does not end and a cancel has no effect",
 			"restart that node, so that another one takes the session; keep its log",
 		},
 		"effect-stalled": {severityWarning, "a node drives it and is alive, so the model or the tool is slow, or hangs", ""},

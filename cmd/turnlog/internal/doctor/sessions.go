@@ -72,7 +72,7 @@ func (d *doctor) setAside(ctx context.Context, work admin.Work) {
 		d.blind("sessions that are set aside", err)
 	}
 	for _, t := range all {
-		f := d.found("session-aside", string(t.Session), "no node drives session %s: it broke its driver %s in a row", t.Session, render.Plural(len(t.Broke), "time", "times")).among(t.Session)
+		f := d.found("session-aside", string(t.Session), "no node drives session %s: it crashed its driver %s in a row", t.Session, render.Plural(len(t.Broke), "time", "times")).among(t.Session)
 		for _, b := range t.Broke {
 			how := "ended"
 			if b.Error != "" {

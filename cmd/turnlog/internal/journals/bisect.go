@@ -114,7 +114,7 @@ func (b *bisection) claim(deployment string, id content.SessionID) (unlock func(
 // culprit is the result of a search.
 type culprit struct {
 	Session content.SessionID `json:"session"`
-	Good    uint64            `json:"good"`  // the last entry after which all is well
+	Good    uint64            `json:"good"`  // the last entry after which the check passes
 	Bad     uint64            `json:"bad"`   // the first one after which something is wrong
 	Forks   int               `json:"forks"` // how many were checked
 	Kinds   []events.Kind     `json:"kinds"` // of the events in Bad and in the entries after Good
@@ -125,7 +125,7 @@ func (c culprit) print(w io.Writer) error {
 	for i, k := range c.Kinds {
 		kinds[i] = string(k)
 	}
-	_, err := fmt.Fprintf(w, "%s is well after entry %d and wrong after entry %d, which brought: %s\n", c.Session, c.Good, c.Bad, strings.Join(kinds, ", "))
+	_, err := fmt.Fprintf(w, "%s: the check passes after entry %d and fails after entry %d, which added: %s\n", c.Session, c.Good, c.Bad, strings.Join(kinds, ", "))
 	return err
 }
 
@@ -141,29 +141,29 @@ func (b *bisection) search(ctx context.Context, id content.SessionID) (culprit, 
 		return culprit{}, err
 	}
 	if len(points) < 2 {
-		return culprit{}, fmt.Errorf("session %s has %d entries after which nothing waits or runs: there is nothing to search", id, len(points))
+		return culprit{}, fmt.Errorf("session %s has %d entries after which no call waits or runs: bisect needs at least 2", id, len(points))
 	}
 	found := culprit{Session: id}
-	well := func(i int) (bool, error) {
+	passes := func(i int) (bool, error) {
 		found.Forks++
-		return b.well(ctx, id, points[i].seq)
+		return b.passes(ctx, id, points[i].seq)
 	}
 	good, bad := 0, len(points)-1
-	switch ok, err := well(bad); {
+	switch ok, err := passes(bad); {
 	case err != nil:
 		return found, err
 	case ok:
-		return found, fmt.Errorf("the check passes after entry %d, the last one: nothing is wrong", points[bad].seq)
+		return found, fmt.Errorf("the check passes after entry %d, the last one: no entry makes it fail", points[bad].seq)
 	}
-	switch ok, err := well(good); {
+	switch ok, err := passes(good); {
 	case err != nil:
 		return found, err
 	case !ok:
-		return found, fmt.Errorf("the check fails after entry %d already, the first one: the session began wrong", points[good].seq)
+		return found, fmt.Errorf("the check already fails after entry %d, the first one: no entry passes", points[good].seq)
 	}
 	for bad-good > 1 {
 		middle := (good + bad) / 2
-		ok, err := well(middle)
+		ok, err := passes(middle)
 		switch {
 		case err != nil:
 			return found, err
@@ -203,8 +203,8 @@ func waits(s *loop.State) bool {
 	return len(s.PendingApprovals()) > 0 || s.Turn != nil && slices.ContainsFunc(s.Turn.Calls, open)
 }
 
-// well runs the check for a fork of the session after an entry, once the fork's turn has ended.
-func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) (bool, error) {
+// passes runs the check for a fork of the session after an entry, once the fork's turn has ended.
+func (b *bisection) passes(ctx context.Context, id content.SessionID, seq uint64) (bool, error) {
 	s, err := b.fork(ctx, events.EntryRef{Session: id, Seq: seq})
 	if err != nil {
 		return false, err
@@ -226,14 +226,14 @@ func (b *bisection) well(ctx context.Context, id content.SessionID, seq uint64) 
 	case err != nil:
 		return false, fmt.Errorf("run the check: %w", err)
 	case !state.Success() && limited.Err() != nil:
-		return false, fmt.Errorf("the check of %s does not end within %v: --timeout gives it more time", s.ID(), b.timeout)
-	case state.ExitCode() < 0 || state.ExitCode() >= cannotTell: // -1: a signal ended it
-		return false, fmt.Errorf("the check of %s cannot tell: %v", s.ID(), state)
+		return false, fmt.Errorf("the check of %s did not end within %v: give it more time with --timeout", s.ID(), b.timeout)
+	case state.ExitCode() < 0 || state.ExitCode() >= noResult: // -1: a signal ended it
+		return false, fmt.Errorf("the check of %s has no result: %v: exit with 0 for good or 1 to 124 for bad", s.ID(), state)
 	case state.Success():
-		b.app.Hint("entry %d: well", seq)
+		b.app.Hint("entry %d: good", seq)
 		return true, nil
 	}
-	b.app.Hint("entry %d: wrong (%v)", seq, state)
+	b.app.Hint("entry %d: bad (%v)", seq, state)
 	return false, nil
 }
 
@@ -308,6 +308,6 @@ func (b *bisection) settle(ctx context.Context, s *session.Session) error {
 	return fmt.Errorf("the turn of %s: %w", s.ID(), err)
 }
 
-// cannotTell is the first exit code of a check that cannot tell whether something is wrong. The shell uses the codes after it: 126 and 127
+// noResult is the first exit code of a check without a verdict. The shell uses the codes after it: 126 and 127
 // for commands that cannot be run, and higher codes for commands that a signal ended.
-const cannotTell = 125
+const noResult = 125

@@ -158,10 +158,10 @@ func (f *replayFlags) write(out *replay.Result) error {
 func (f *replayFlags) print(w io.Writer, style render.Style, out *replay.Result, output string, width int) error {
 	_, err := fmt.Fprintf(f.app.Err, "%s with recorded results, %d live, %d missing\n", render.Plural(int(out.Recorded), "call", "calls"), out.Live, out.Missing)
 	if n := len(out.Otherwise); n > 0 {
-		f.app.Hint("this release decides otherwise than the one that wrote the journal: %s, first entry %d", render.Plural(n, "entry", "entries"), out.Otherwise[0])
+		f.app.Hint("this release decides differently from the one that wrote the journal: %s, first entry %d", render.Plural(n, "entry", "entries"), out.Otherwise[0])
 	}
 	if len(out.Unrepeated) > 0 {
-		f.app.Hint("not repeated after another reply: %s", strings.Join(out.Unrepeated, ", "))
+		f.app.Hint("skipped after a different reply: %s", strings.Join(out.Unrepeated, ", "))
 	}
 	switch {
 	case err != nil:

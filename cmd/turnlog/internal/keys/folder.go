@@ -51,7 +51,7 @@ func (f *folder) create(cell string, at content.Time) (string, error) {
 	}
 	if err := root.Write(f.rootFile()); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return "", cli.Usage("%s exists: a root stays, and \"turnlog keys add\" adds keys", f.rootFile())
+			return "", cli.Usage("%s exists, and a root cannot be replaced: add keys with \"turnlog keys add\"", f.rootFile())
 		}
 		return "", err
 	}
@@ -74,7 +74,7 @@ func (f *folder) read() (d *keys.Directory, signed []byte, err error) {
 		signed, err = textfile.ReadFile(f.file("directory"), keys.MaxDirectory)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, cli.Usage("--dir %s: there is no directory of keys: \"turnlog keys init\" makes one", f.dir)
+		return nil, nil, cli.Usage("--dir %s: there is no directory of keys: create one with \"turnlog keys init\"", f.dir)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -94,7 +94,7 @@ func (f *folder) change(do func(*keys.Directory) error) error {
 	}
 	root, err := keys.ReadRoot(f.rootFile())
 	if err != nil {
-		return fmt.Errorf("the root's key changes the directory: %w (--root-key names its file)", err)
+		return fmt.Errorf("changing the directory needs the root's key: %w (--root-key names its file)", err)
 	}
 	if public, err := f.public(); err != nil || root.Public() != public {
 		return errors.Join(err, cli.Usage("%s is not the key of the root %s in %s", f.rootFile(), public, f.dir))

@@ -129,7 +129,7 @@ func revoke(a *app.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME|KEY",
 		Short: "Revoke a key",
-		Long: `Retires a key, or declares it stolen. Earlier signatures stay valid. NAME stands for all of the owner's keys that
+		Long: `Retires a key, or declares it stolen. Earlier signatures stay valid. NAME means all of the owner's keys that
 are not revoked, so name the KEY itself if the owner already has a new one.
 
 A key is retired at a time in the future (--in), so that what its owner signs until then stays valid. Publish the
@@ -152,21 +152,21 @@ the dates are. "observer log audit" prints both.`,
 	cmd.Flags().BoolVar(&r.Stolen, "stolen", false, "the key was stolen: its signatures are invalid as of now, or of --at")
 	cmd.Flags().Int64Var(&r.Size, "log-size", 0, "`size` of the log of heads when the key was stolen: only signatures that it had by then are valid, whatever their dates")
 	cmd.Flags().StringVar(&r.Log, "log", "", "with --log-size, the `name` of the log")
-	at := timeFlag(cmd, "at", "with --stolen, the `time` from which on signatures do not count; default: now")
+	at := timeFlag(cmd, "at", "with --stolen, the `time` from which signatures are invalid; default: now")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		switch r.At, err = at(); {
 		case err != nil:
 			return err
 		case r.Stolen && cmd.Flags().Changed("in"), !r.Stolen && cmd.Flags().Changed("at"):
-			return cli.Usage("a stolen key is revoked --at a time, and another one --in some time")
+			return cli.Usage("use --at with --stolen, and --in without it")
 		case r.Size < 0 || (r.Size > 0) != (r.Log != "") || strings.ContainsAny(r.Log, " \t\r\n"):
 			return cli.Usage("--log-size %d --log %q: give both, the size of a checkpoint of the log and its name", r.Size, r.Log)
 		case !r.Stolen && *in < minIn:
-			return cli.Usage("--in %v: use at least %v, so that its owner can learn of it, or say --stolen", *in, minIn)
+			return cli.Usage("--in %v: use at least %v, so that its owner can learn of it, or give --stolen", *in, minIn)
 		case !r.Stolen:
 			r.At = now().Add(*in)
 		case r.At > now():
-			return cli.Usage("--at %s: it is later than now", r.At)
+			return cli.Usage("--at %s is in the future", r.At)
 		}
 		before, _, err := f.read()
 		if err != nil {
@@ -180,7 +180,7 @@ the dates are. "observer log audit" prints both.`,
 				}
 			}
 			if n == 0 {
-				return fmt.Errorf("%s: no key that is not revoked has this name: \"turnlog keys ls\" lists all", args[0])
+				return fmt.Errorf("%s: every key of this name is revoked, or there is none: \"turnlog keys ls\" lists all keys", args[0])
 			}
 			return d.Follows(before)
 		}))
@@ -191,7 +191,7 @@ the dates are. "observer log audit" prints both.`,
 // changed says what is left to do after a change of the directory, unless it failed.
 func changed(a *app.App, err error) error {
 	if err == nil {
-		a.Hint("nodes and workers go by it once it is published: \"turnlog keys publish\"")
+		a.Hint("nodes and workers apply it once it is published: \"turnlog keys publish\"")
 	}
 	return err
 }
@@ -211,7 +211,7 @@ nodes, workers or people of the role their keys.`,
   turnlog keys require client --never`,
 	}
 	f := newFolder(cmd)
-	from := timeFlag(cmd, "from", "`time` from which on they are required; default: now")
+	from := timeFlag(cmd, "from", "`time` from which they are required; default: now")
 	never := cmd.Flags().Bool("never", false, "remove the requirement")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		at, err := from()
@@ -333,7 +333,7 @@ func publishable(ctx context.Context, cell *jetstream.Cell, f *folder, d *keys.D
 		return fmt.Errorf("%w: is the folder an older copy?", err)
 	}
 	if err := d.CheckNotice(newest, now()); err != nil {
-		return fmt.Errorf("%w: run \"turnlog keys revoke KEY --in 10m\" again and publish within that time, or say --stolen", err)
+		return fmt.Errorf("%w: run \"turnlog keys revoke KEY --in 10m\" again and publish within that time, or give --stolen", err)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ it is interrupted, run it again. It needs the permissions of a keeper and a clie
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return r.Do(cmd.Context(), func(ctx context.Context, cell *cli.Cell, _ *client.Client) error {
 			if len(cell.SealRing()) == 0 {
-				return cli.Usage("give --seal-key FILE: its first key wraps, the others open what they wrapped")
+				return cli.Usage("give --seal-key FILE: its first key wraps, the others unwrap")
 			}
 			out, err := seals.Of(cell.Cell).Rewrap(ctx)
 			if printErr := output.Print(out, func(w io.Writer) error {

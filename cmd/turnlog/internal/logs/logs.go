@@ -38,7 +38,7 @@ func (i *identity) named(cmd *cobra.Command) {
 // read returns the key, its verifier key and its name.
 func (i *identity) read() (s *keys.Signer, key, name string, err error) {
 	if i.file == "" {
-		return nil, "", "", cli.Usage("give --sign-key FILE: \"key FILE\" below this command makes one")
+		return nil, "", "", cli.Usage("give --sign-key FILE: the subcommand \"key FILE\" creates one")
 	}
 	if s, err = keys.Read(i.file); err != nil {
 		return nil, "", "", cli.Usage("--sign-key: %w", err)

@@ -211,7 +211,7 @@ func (r gcReport) print(w io.Writer, grace time.Duration) error {
 	}
 	did, note := "deleted", ""
 	if r.DryRun {
-		did, note = "would be deleted", "Nothing was changed: --delete does it. Blobs that only these sessions name come on top.\n"
+		did, note = "would be deleted", "Nothing was changed: add --delete to delete them. That also deletes the blobs that only these sessions use.\n"
 	}
 	_, err = fmt.Fprintf(w, "%d of %d sessions %s, %s of %s\n%s%s", gone, r.Held.Sessions, did, humanize.IBytes(size), humanize.IBytes(r.Held.Bytes), r.Blobs.text(did, grace), note)
 	return err

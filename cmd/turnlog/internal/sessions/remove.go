@@ -165,7 +165,7 @@ func (k keeper) families(ctx context.Context, ids []content.SessionID, with, kee
 			case err != nil:
 				return nil, nil, app.NoSession(id, err)
 			case !gone:
-				errs = append(errs, notDeleted(id, fmt.Errorf("it has forks, which have its history: %s; --with-forks deletes them, too, --keep-forks leaves them", strings.Join(others, ", "))))
+				errs = append(errs, notDeleted(id, fmt.Errorf("it has forks, which contain its history: %s: --with-forks deletes them, too, --keep-forks keeps them", strings.Join(others, ", "))))
 				continue
 			}
 		}
@@ -195,7 +195,7 @@ func (k keeper) removeAll(ctx context.Context, all []content.SessionID, d events
 		}
 		left[id] = true
 		if id != last {
-			left[last], err = true, errors.Join(err, notDeleted(last, fmt.Errorf("its fork %s is not", id)))
+			left[last], err = true, errors.Join(err, notDeleted(last, fmt.Errorf("its fork %s is not deleted", id)))
 		}
 		return err
 	}

@@ -67,7 +67,7 @@ func (f *talkFlags) serve(ctx context.Context) error {
 		return err
 	}
 	if f.app.IsIn {
-		f.app.Hint("an editor starts this command: see docs/acp.md; Ctrl-D leaves")
+		f.app.Hint("an editor starts this command: see docs/acp.md; Ctrl-D exits")
 	}
 	serve := func(ctx context.Context, open func(context.Context, string) (*acp.Host, error)) error {
 		return acp.Serve(ctx, acp.Config{Open: open, Version: cli.Version(), Answer: f.app.Patience.Answer, Log: f.remote.Logger()}, f.app.In, f.app.Out)
@@ -165,7 +165,7 @@ func (d *folders) run(ctx context.Context, root string, ready func(*acp.Host)) e
 	store := d.storeOf(root)
 	err = here.In(store).Run(ctx, do)
 	if errors.Is(err, embedded.ErrStoreInUse) {
-		lacks = "another process has the kept sessions of " + root + " (" + store + "), and this one keeps none; end the other one first"
+		lacks = "another process uses the stored sessions of " + root + " (" + store + "), and this one stores none; end the other one first"
 		d.app.Hint("%s", lacks)
 		err = here.Run(ctx, do)
 	}
@@ -180,7 +180,7 @@ func (d *folders) storeOf(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	dir := filepath.Join(d.store, filepath.Base(root)+"-"+hex.EncodeToString(sum[:4]))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		d.app.Hint("sessions in %s are not kept: %v", root, err)
+		d.app.Hint("sessions in %s are not stored: %v", root, err)
 		return ""
 	}
 	return dir

@@ -72,13 +72,13 @@ func (v *conversation) Approve(ctx context.Context, a events.Approval) (approve 
 			}
 			return false, "", err
 		case word != "":
-			x.locked(func() { x.show.line(v.Style.Bad, "that is no answer, and it was not sent") })
+			x.locked(func() { x.show.line(v.Style.Bad, "that is not an answer; it was not sent") })
 		}
 	}
 }
 
 // errLate is returned for an answer to a question that is no longer open.
-var errLate = errors.New("that question is over, and the answer was not sent")
+var errLate = errors.New("that question is closed; the answer was not sent")
 
 // reply waits for the answer to the question on the screen, until the question is decided elsewhere or the turn is cancelled.
 // Lines sent before the question was drawn become the next input.
@@ -124,7 +124,7 @@ func (v *conversation) present(s *screen, a events.Approval) {
 	s.note("? %s (call %s)", a.Tool, a.CallID)
 	s.show(render.Input(v.Style, a.Input))
 	if model := s.calls[a.CallID].Input; len(model) > 0 && tool.Digest(model) != tool.Digest(a.Input) {
-		s.note("  changed from what the model gave:")
+		s.note("  changed from the model's input:")
 		s.show(render.Input(v.Style, model))
 	}
 	s.show(v.fileChange(a))
@@ -132,7 +132,7 @@ func (v *conversation) present(s *screen, a events.Approval) {
 	if covers := report.Covers(a); covers != "" {
 		s.note("  y: this call")
 		s.note("  i: also calls with the same arguments, while this command runs")
-		s.note("  t: also calls that ask the same, for the rest of this turn")
+		s.note("  t: also calls with the same question, for the rest of this turn")
 		s.note("  a, always: %s", covers)
 	}
 }

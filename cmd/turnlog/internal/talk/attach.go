@@ -61,7 +61,7 @@ func (f *fileFlag) input(ctx context.Context, a *app.App, words []string) (in in
 // look checks that all files can be attached.
 func (f *fileFlag) look() ([]attached, error) {
 	if len(f.paths) > maxFiles {
-		return nil, cli.Usage("--file: %d files, but an input takes %d at most", len(f.paths), maxFiles)
+		return nil, cli.Usage("--file: %d files, but an input takes at most %d", len(f.paths), maxFiles)
 	}
 	var out []attached
 	for _, path := range f.paths {
@@ -82,11 +82,11 @@ func examine(path string) (attached, error) {
 	case info.IsDir():
 		return attached{}, errors.New("it is a directory: attach its files")
 	case !info.Mode().IsRegular():
-		return attached{}, errors.New("it is no regular file")
+		return attached{}, errors.New("it is not a regular file")
 	case info.Size() == 0:
 		return attached{}, errors.New("it is empty")
 	case info.Size() > maxFile:
-		return attached{}, fmt.Errorf("it has %d bytes, more than %d MiB: leave it where tools reach it, and say where", info.Size(), maxFile>>20)
+		return attached{}, fmt.Errorf("it has %d bytes, more than %d MiB: put it where tools can read it, and give its path in the prompt", info.Size(), maxFile>>20)
 	}
 	file, err := textfile.Open(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func (v *conversation) enclose(ctx context.Context, in *input, room int64) error
 		}
 		for _, f := range in.files {
 			if sealed && f.size > room {
-				return app.Failed(cli.CodeFailed, "attach %s: a sealed session takes files of %d MiB in one input, not more", f.path, maxSealed>>20)
+				return app.Failed(cli.CodeFailed, "attach %s: the files in one input of a sealed session can have at most %d MiB", f.path, maxSealed>>20)
 			}
 			p, err := f.part(ctx, v.client, &room)
 			if err != nil {

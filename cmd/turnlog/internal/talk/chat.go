@@ -82,7 +82,7 @@ func chatStore(a *app.App) string {
 	}
 	dir := filepath.Join(state, "chat")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		a.Hint("this chat is not kept: %v", err)
+		a.Hint("this chat is not stored: %v", err)
 		return ""
 	}
 	return dir
@@ -91,7 +91,7 @@ func chatStore(a *app.App) string {
 // chat runs a turn for each line. The files of the input are attached to the first.
 func (v *conversation) chat(ctx context.Context, in input) error {
 	if v.IsIn {
-		v.Hint("/quit or Ctrl-D leaves")
+		v.Hint("/quit or Ctrl-D exits")
 		defer func() {
 			if v.session != nil && (!v.local || v.store != "") {
 				v.Hint("\"turnlog chat --session %s%s\" continues this chat", v.id, v.place)
@@ -187,7 +187,7 @@ func (v *conversation) nextLine(ctx context.Context) (app.Line, error) {
 			if v.Ready == nil {
 				_, _ = io.WriteString(v.Err, "\n")
 			}
-			v.Hint("nothing to cancel; /quit or Ctrl-D leaves")
+			v.Hint("nothing to cancel; /quit or Ctrl-D exits")
 		case <-ctx.Done():
 			return app.Line{}, context.Cause(ctx)
 		}

@@ -287,7 +287,7 @@ func (u unattended) Approve(context.Context, events.Approval) (bool, string, err
 	if u.yes {
 		return true, "", nil
 	}
-	return false, "no one decides in an evaluation", nil
+	return false, "evaluations do not ask for approval", nil
 }
 
 // described are the tools of a deployment as a replay shows them to its model. Their calls get only recorded results.

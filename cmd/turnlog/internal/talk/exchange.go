@@ -198,7 +198,7 @@ func (x *exchange) interrupted(ctx context.Context) {
 	if x.cancelled {
 		x.leave(session.ErrLeft)
 	} else if x.cancel(ctx, "user_cancelled"); x.left == nil {
-		x.show.note("cancelling; interrupt again to leave at once")
+		x.show.note("cancelling; interrupt again to exit at once")
 	}
 }
 
@@ -223,9 +223,9 @@ func (x *exchange) cancel(ctx context.Context, reason session.CancelReason) {
 	case x.joined && x.turn == nil && open == "":
 		x.leave(unsettled(x.id))
 	case x.joined:
-		x.leave(fmt.Errorf("%w: turn %s goes on in session %s", session.ErrLeft, open, x.id))
+		x.leave(fmt.Errorf("%w: turn %s continues in session %s", session.ErrLeft, open, x.id))
 	case open != "" && (x.turn == nil || x.turn.ID() != open):
-		x.leave(fmt.Errorf("%w: turn %s goes on, and the input waits for its end in session %s", session.ErrLeft, open, x.id))
+		x.leave(fmt.Errorf("%w: turn %s continues in session %s, and the input waits for its end", session.ErrLeft, open, x.id))
 	default:
 		x.cancelled = true
 		x.end(reason)
@@ -244,7 +244,7 @@ func (x *exchange) cancelLater(ctx context.Context, reason session.CancelReason)
 	if err := x.client.Send(ctx, x.id, ulid.Make().String(), cancel); err != nil {
 		x.locked(func() {
 			if x.turn == nil {
-				x.leave(fmt.Errorf("%w: session %s may go on, since its cancel could not be sent: %w", session.ErrLeft, x.id, err))
+				x.leave(fmt.Errorf("%w: session %s may continue, since its cancel could not be sent: %w", session.ErrLeft, x.id, err))
 			}
 		})
 		return

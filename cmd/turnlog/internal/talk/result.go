@@ -203,15 +203,15 @@ func (o *outcome) turnVerdict() error {
 		if n := len(o.held) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
 		}
-		how := fmt.Sprintf("look with \"turnlog approvals show %[1]s\", decide with \"turnlog approve %[1]s\" or \"turnlog deny %[1]s\"",
+		how := fmt.Sprintf("see \"turnlog approvals show %[1]s\", and decide with \"turnlog approve %[1]s\" or \"turnlog deny %[1]s\"",
 			fmt.Sprintf("%s %s%s", o.id, a.CallID, o.place))
 		switch {
 		case o.store != "":
 			how = fmt.Sprintf("continue the session at a terminal, \"turnlog chat --session %s%s\"", o.id, o.place)
 		case o.local:
-			how = "decide it at a terminal, or give --yes, or --allow with its name; this session is gone now"
+			how = "this session is lost: run the command at a terminal to decide, or give --yes or --allow"
 		case errors.Is(o.err, client.ErrForbidden):
-			how = fmt.Sprintf("this user is no approver: one decides with \"turnlog approve %s %s\"", o.id, a.CallID)
+			how = fmt.Sprintf("this user cannot approve: an approver decides with \"turnlog approve %s %s\"", o.id, a.CallID)
 		}
 		return app.Failed(cli.CodeApproval, "%s (call %s) needs approval%s: %s: %s", a.Tool, a.CallID, more, report.QuestionOf(a), how)
 	}
@@ -238,7 +238,7 @@ func (o *outcome) turnVerdict() error {
 func cancelReason(m content.Metadata) string {
 	switch reason := m.Text(content.MetaInterruptReason); reason {
 	case "deadline":
-		return "its time ran out"
+		return "it reached its time limit"
 	case "user_cancelled", "":
 		return "interrupted"
 	default:

@@ -44,7 +44,7 @@ type talkFlags struct {
 }
 
 // ephemeral says what happens to the sessions of a process without --store.
-const ephemeral = "sessions are not kept"
+const ephemeral = "sessions are not stored"
 
 func (f *talkFlags) register(cmd *cobra.Command, a *app.App) {
 	f.session.Register(cmd)
@@ -158,7 +158,7 @@ func (f *talkFlags) talk(ctx context.Context, in input, do func(context.Context,
 	here := deploy.ForSession(f.app, f.remote.Namespace(), of, in.start, f.tools, log)
 	err = here.In(f.store).Run(ctx, join)
 	if f.usual && errors.Is(err, embedded.ErrStoreInUse) {
-		f.app.Hint("another chat uses %s, so this one is not kept; --store keeps it elsewhere", f.store)
+		f.app.Hint("another chat uses %s, so this one is not stored; use --store DIR to store it", f.store)
 		f.store = ""
 		err = here.Run(ctx, join)
 	}

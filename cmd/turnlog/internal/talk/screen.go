@@ -111,9 +111,9 @@ func (v *screen) event(ev any) {
 			v.line(v.Style.Bad, "! %s", ev.Message)
 		}
 	case events.ToolAttemptLost:
-		v.line(v.Style.Bad, "✗ %s was lost: %s", v.calls[ev.Call].Name, cmp.Or(oneLine(ev.Reason), "its worker is gone"))
+		v.line(v.Style.Bad, "✗ %s was lost: %s", v.calls[ev.Call].Name, cmp.Or(oneLine(ev.Reason), "its worker was lost"))
 	case events.ToolDetached:
-		v.note("… %s goes on in the background", v.calls[ev.Call].Name)
+		v.note("… %s continues in the background", v.calls[ev.Call].Name)
 	case events.ToolResultReceived:
 		v.toolEnded(ev)
 	case events.TaskStarted, events.TurnStarted, events.InputAccepted, events.VerifyStarted, events.VerifyFinished, events.TaskFinished:
@@ -255,7 +255,7 @@ func (v *screen) complete(ev events.ReplyRecorded) {
 		v.print(rest)
 	case ev.Interrupted && strings.HasPrefix(shown, all.String()):
 	default:
-		v.note("part of the reply was lost on its way; this is the whole:")
+		v.note("part of the reply was lost in transit; the full reply is:")
 		v.print(all.String())
 	}
 	v.endLine()
@@ -305,7 +305,7 @@ func (v *screen) retrying(ev events.ModelCallFailed) {
 	if ev.RetryUntil != 0 {
 		until = ", until " + ev.RetryUntil.Std().Local().Format(time.TimeOnly)
 	}
-	v.line(v.Style.Bad, "! model call failed (%s): %s; trying again in %v%s", ev.Class, oneLine(ev.Message), max(wait, 0), until)
+	v.line(v.Style.Bad, "! model call failed (%s): %s; retrying in %v%s", ev.Class, oneLine(ev.Message), max(wait, 0), until)
 }
 
 func (v *screen) toolStarted(ev events.ToolDispatched) {

@@ -69,13 +69,13 @@ func TestScreenPrintsDeltasAsTheyComeAndTheRestOfTheReply(t *testing.T) {
 			{piece(1, 1, "All of it."), "All of it.\n"},
 			{reply(2, 1, "More."), "All of it.\nMore.\n"},
 		}},
-		"a lost delta: the whole reply again": {err: "lost on its way", steps: []step{
+		"a lost delta: the whole reply again": {err: "lost in transit", steps: []step{
 			{calling(1, 1), ""},
 			{piece(1, 1, "Good "), "Good "},
 			{piece(1, 1, "night"), "Good night"},
 			{reply(1, 1, "Good and quiet night"), "Good night\nGood and quiet night\n"},
 		}},
-		"a second attempt begins again": {err: "(network): cut off; trying again", steps: []step{
+		"a second attempt begins again": {err: "(network): cut off; retrying", steps: []step{
 			{calling(1, 1), ""},
 			{piece(1, 1, "Good mor"), "Good mor"},
 			{events.ModelCallFailed{
@@ -141,7 +141,7 @@ func TestToolLinesStartOnTheirOwnLine(t *testing.T) {
 	s.event(events.ToolDetached{Call: "c"})
 	s.event(events.ToolResultReceived{Result: content.NewResult("c", "", content.StatusOK, "done"), Duration: 1234567})
 	want := "Wait\n→ sleep { \"s\": 1} (attempt 2)\n  sleep: half way\n✗ sleep was lost: no worker\n" +
-		"… sleep goes on in the background\n✓ sleep 1.2ms\n"
+		"… sleep continues in the background\n✓ sleep 1.2ms\n"
 	if both.String() != want {
 		t.Errorf("printed %q, want %q", both, want)
 	}

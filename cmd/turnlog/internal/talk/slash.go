@@ -39,7 +39,7 @@ func slashes() []slash {
 		{"/fork", "[ENTRY]", "continues in a fork of this session, after the last entry or an earlier one", (*conversation).forkHere},
 		{"/sessions", "[NUMBER|ID]", "lists the sessions, or continues one", (*conversation).sessions},
 		{"/help", "", "lists the commands", (*conversation).help},
-		{"/quit", "", "leaves, as Ctrl-D does", nil},
+		{"/quit", "", "ends the chat, as Ctrl-D does", nil},
 	}
 }
 
@@ -70,13 +70,13 @@ func (v *conversation) help(context.Context, *input, string) error {
 // addFile attaches a file to the next input.
 func (v *conversation) addFile(in *input, path string) error {
 	if len(in.files) == maxFiles {
-		return fmt.Errorf("an input takes %d files at most", maxFiles)
+		return fmt.Errorf("an input takes at most %d files", maxFiles)
 	}
 	file, err := examine(path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	v.Hint("%s (%s, %s) comes with the next input", path, file.mime, humanize.IBytes(uint64(file.size)))
+	v.Hint("%s (%s, %s) is attached to the next input", path, file.mime, humanize.IBytes(uint64(file.size)))
 	in.files = append(in.files, file)
 	return nil
 }
@@ -150,7 +150,7 @@ func (v *conversation) resume(ctx context.Context, in *input, arg string) error 
 	}
 	if s.IsClosed() {
 		_ = s.Close(ctx)
-		return fmt.Errorf("session %s is closed: /fork of an open session, or another one, goes on", id)
+		return fmt.Errorf("session %s is closed: continue another session", id)
 	}
 	v.change(ctx, in, id, s)
 	return v.recall()

@@ -67,5 +67,5 @@ func (v *conversation) latest(ctx context.Context) (*session.Turn, error) {
 
 // unsettled is the error for a session that has not handled its input.
 func unsettled(id content.SessionID) error {
-	return fmt.Errorf("%w: no driver node has answered about what was sent to session %s, if anything was", session.ErrLeft, id)
+	return fmt.Errorf("%w: no driver node has answered whether session %s has pending input", session.ErrLeft, id)
 }

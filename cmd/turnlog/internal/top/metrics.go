@@ -38,15 +38,15 @@ func newMetrics(r *prometheus.Registry, c *counter) *metrics {
 		err: errNoLook, queues: make(map[string]*prometheus.GaugeVec),
 		sessions: with.NewGaugeVec(gauge("", "sessions", "Sessions, by state: driven, waiting for a node, aside, parked."), []string{"state"}),
 		nodes:    with.NewGauge(gauge("", "nodes", "Nodes that have a record.")),
-		lists:    with.NewGaugeVec(gauge("", "undecided_sessions", "Sessions in which a person must decide, by what about: approval, dead_letter."), []string{"about"}),
-		ages:     with.NewGaugeVec(gauge("", "undecided_oldest_seconds", "Since when the first of these sessions waits."), []string{"about"}),
+		lists:    with.NewGaugeVec(gauge("", "undecided_sessions", "Sessions that wait for a person's decision, by kind: approval, dead_letter."), []string{"about"}),
+		ages:     with.NewGaugeVec(gauge("", "undecided_oldest_seconds", "How long the first of these sessions has waited."), []string{"about"}),
 		lag:      with.NewGauge(gauge("top", "lag_entries", "Entries of the journal that this process has not counted yet.")),
-		failures: with.NewCounter(prometheus.CounterOpts(gauge("top", "failures_total", "Looks at the deployment that failed."))),
+		failures: with.NewCounter(prometheus.CounterOpts(gauge("top", "failures_total", "Failed reads of the deployment."))),
 	}
 	for name, help := range map[string]string{
-		"waiting_calls": "Calls that no worker got yet.", "running_calls": "Calls that a worker has.",
-		"oldest_wait_seconds": "How long the oldest call waits.", "workers": "Workers that offer tools.",
-		"wanted_workers": "Workers that could run all calls.",
+		"waiting_calls": "Calls that no worker has claimed.", "running_calls": "Calls that a worker has claimed.",
+		"oldest_wait_seconds": "How long the oldest call has waited.", "workers": "Workers that offer tools.",
+		"wanted_workers": "Workers needed to run all calls.",
 	} {
 		m.queues[name] = with.NewGaugeVec(gauge("queue", name, help), []string{"queue"})
 	}
@@ -58,7 +58,7 @@ func newMetrics(r *prometheus.Registry, c *counter) *metrics {
 		})
 	}
 	counted("entries_total", "Entries since this process started.", nil, func(d doneCounts) float64 { return float64(d.Entries) })
-	counted("takeovers_total", "Sessions that a node took over whose last driver did not park them.", nil, func(d doneCounts) float64 { return float64(d.Takeovers) })
+	counted("takeovers_total", "Sessions that a node took over from a driver that did not park them.", nil, func(d doneCounts) float64 { return float64(d.Takeovers) })
 	counted("cost_total", "Cost of model calls, in units of the deployment's currency.", nil, func(d doneCounts) float64 { return float64(d.Usage.CostMicros) / 1e6 })
 	for kind, of := range map[string]func(content.Usage) int64{
 		"input": func(u content.Usage) int64 { return u.InputTokens }, "output": func(u content.Usage) int64 { return u.OutputTokens },

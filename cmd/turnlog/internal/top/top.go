@@ -146,7 +146,7 @@ func (t *top) watch(ctx context.Context, cell *cli.Cell, log *zap.Logger) error 
 }
 
 // errEnded is returned when the journal cannot be followed any more.
-var errEnded = errors.New("the journal is not followed any more")
+var errEnded = errors.New("the journal is no longer followed")
 
 func ended(err error) error {
 	if err == nil {

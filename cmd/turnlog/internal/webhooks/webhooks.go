@@ -88,7 +88,7 @@ func measure(registry *prometheus.Registry, cfg *webhooks.Config) {
 	}
 	attempts := with.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "turnlog", Subsystem: "webhooks", Name: "outcomes_total",
-		Help: "Outcomes: delivered messages, failed attempts, and dead messages, which are sent no more.",
+		Help: "Outcomes: delivered messages, failed attempts, and dead messages, which are not retried.",
 	}, []string{"endpoint", "outcome"})
 	sending := gauge("sending", "1 if this process sends to the endpoint.")
 	disabled := gauge("disabled", "1 if the endpoint is disabled.")

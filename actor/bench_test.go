@@ -182,7 +182,7 @@ func BenchmarkNodeDies(b *testing.B) {
 			h := newHolder(b, sessions)
 			node := h.node()
 			h.create()
-			<-time.After(30 * time.Second) // until its lease stands for theirs
+			<-time.After(30 * time.Second) // until its lease replaces theirs
 			for b.Loop() {
 				other := h.node()
 				<-time.After(5 * time.Second) // until it knows the first node

@@ -39,7 +39,7 @@ type Config struct {
 	WorkerPatience time.Duration
 
 	// Local is the queue of a worker in this process. The node's sessions prefer its tools to those of other
-	// workers. Run that worker beside the node, with Local as its Queue and its Offers. Nil: none.
+	// workers. Run that worker in the node's process, with Local as its Queue and its Offers. Nil: none.
 	Local *task.Local
 	// Drain is how long a node that stops waits for the calls of Local, as the worker's DrainTimeout says; 0:
 	// 10 s.

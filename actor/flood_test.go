@@ -306,7 +306,7 @@ func TestAUserWithTooManySessionsDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// otherUsersTakeTurns has mallory open so many sessions.
+// otherUsersTakeTurns has mallory open many sessions.
 func otherUsersTakeTurns(t *testing.T, w *world, many int) {
 	t.Helper()
 	send, open := w.asNamed(), slowTurn(time.Second)

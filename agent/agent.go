@@ -77,8 +77,8 @@ type SessionConfig struct {
 	Metadata content.Metadata    // nil: none
 	Cache    *model.CacheRequest // nil: Config.Cache
 	Parent   content.SessionID   // "": none; the session that a new session works for; recorded
-	// Resume is the snapshot that a new session begins with, or nil. Its transcript, pending input
-	// and cache override replace Config.Transcript and Config.Input. An open round goes on: calls that
+	// Resume is the snapshot that a new session begins with, or nil. Its transcript, pending input and
+	// cache override replace Config.Transcript and Config.Input. An open round continues: calls that
 	// waited, for an approval or for others, are checked by this agent's policies, which ask again, and
 	// a yield is returned again. Running calls, the usage of limits and an open task stay with the
 	// snapshot's own session; running calls get the result unknown. Start refuses a session that is in

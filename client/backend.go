@@ -111,7 +111,7 @@ func (r *remote) Read(ctx context.Context) iter.Seq2[journal.Record, error] {
 	return r.client.journal.Read(ctx, r.id, 0)
 }
 
-// Close stops following the session. The session goes on.
+// Close stops following the session, which continues.
 func (r *remote) Close(context.Context) error {
 	r.mu.Lock()
 	r.cancel() // so that no verification starts

@@ -195,7 +195,7 @@ func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
 	return c.cell.DeadLetters().Sessions(ctx)
 }
 
-// SetAside lists the sessions that no node drives because they broke nodes, oldest first.
+// SetAside lists the sessions that no node drives because they crashed nodes, oldest first.
 func (c *Client) SetAside(ctx context.Context) ([]jetstream.Trial, error) {
 	return c.cell.Trials().Aside(ctx)
 }

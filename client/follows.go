@@ -68,7 +68,7 @@ func (f *Follows) FollowFrom(ctx context.Context, s content.SessionID, head jour
 	}
 }
 
-// share gives a reader the shared updates of a session, until it wants no more or goes on alone.
+// share gives a reader the shared updates of a session, until it stops or continues alone.
 func (f *Follows) share(ctx context.Context, s content.SessionID, r *reader) error {
 	of, next, err := f.join(ctx, s)
 	if err != nil {

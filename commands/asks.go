@@ -35,7 +35,7 @@ type OpenSession struct {
 	Metadata   content.Metadata  `msgpack:"md,omitempty"`
 	Parent     content.SessionID `msgpack:"p,omitempty"`
 	From       string            `msgpack:"f,omitempty"`  // the entry of another session that it continues, as an events.EntryRef
-	Resume     bool              `msgpack:"re,omitempty"` // Transcript ends in a round that goes on: see content.OpenRound
+	Resume     bool              `msgpack:"re,omitempty"` // Transcript ends in a round that continues: see content.OpenRound
 }
 
 // Origin returns the entry of another session that the session continues, if the driver must read the history up to
@@ -60,7 +60,7 @@ const (
 	WaitWorking  Wait = "working"  // an effect is pending or running
 	WaitApproval Wait = "approval" // a person must decide
 	WaitYield    Wait = "yield"    // a round is complete
-	WaitReady    Wait = "ready"    // a stepped session can go on
+	WaitReady    Wait = "ready"    // a stepped session can continue
 	WaitInput    Wait = "input"    // nothing to do
 )
 

@@ -17,7 +17,7 @@ type partial struct {
 type partialPart struct {
 	begin content.Delta
 	text  []byte
-	end   *content.Delta // nil: it goes on
+	end   *content.Delta // nil: the part has not ended
 }
 
 const (

@@ -158,7 +158,7 @@ type SessionDeleted struct {
 	// Restored says that a restore deleted the session again, because it was deleted before. nil: it did not.
 	Restored *Restored `msgpack:"rs,omitempty" json:"restored,omitempty"`
 
-	// MovedTo says that the session was not deleted, but goes on in another cell. nil: it was deleted.
+	// MovedTo says that the session was not deleted, but continues in another cell. nil: it was deleted.
 	MovedTo *MovedTo `msgpack:"mt,omitempty" json:"moved_to,omitempty"`
 }
 
@@ -174,7 +174,7 @@ type Deletion struct {
 	Entries uint64       `json:"entries"`
 	Last    Hash         `json:"last_hash"`
 
-	MovedTo *MovedTo `json:"moved_to,omitempty"` // where the session goes on; nil: nowhere
+	MovedTo *MovedTo `json:"moved_to,omitempty"` // where the session continues; nil: nowhere
 }
 
 // String returns the deletion in one line.

@@ -22,7 +22,7 @@ import (
 type HookCommand struct {
 	Name    string
 	Points  []Point
-	Tools   []string      // only calls of these tools; * stands for any characters; none: all
+	Tools   []string      // only calls of these tools; * matches any characters; none: all
 	Argv    []string      // found in this process's PATH, or relative to Dir
 	Dir     string        // working directory; "": this process's
 	Env     []string      // nil: this process's

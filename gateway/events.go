@@ -40,7 +40,7 @@ type eventsIn struct {
 	After string `query:"after" maxLength:"200" doc:"the same, for clients that cannot send the header; or the number of an entry; or now, for new events only"`
 }
 
-// now stands for the end of the journal.
+// now means the end of the journal.
 const now = "now"
 
 // events streams the events of a session.

@@ -103,7 +103,7 @@ type Retry struct {
 	Seq  uint64 `msgpack:"-"` // 0: there is none
 }
 
-// Breakage says that a session broke its driver or its whole node.
+// Breakage says that a session crashed its driver or its whole node.
 type Breakage struct {
 	Node       string       `msgpack:"n"`
 	At         content.Time `msgpack:"a"`

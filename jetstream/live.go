@@ -15,7 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/sealing"
 )
 
-// AllSessions stands for every session.
+// AllSessions means every session.
 const AllSessions = layout.AllSessions
 
 const (

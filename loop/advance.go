@@ -66,7 +66,7 @@ func (d *decision) step() bool {
 	return true
 }
 
-// passes reports whether a stepped session may go on. Each Continue allows one wait to pass.
+// passes reports whether a stepped session may continue. Each Continue allows one wait to pass.
 func (d *decision) passes() bool {
 	if d.Stepped && !d.pass {
 		return false

@@ -171,7 +171,7 @@ type Grant struct {
 type Allowance struct {
 	Grant    content.ApprovalID
 	By, User string
-	Tools    []string // names, in which * stands for any characters
+	Tools    []string // names, in which * matches any characters
 }
 
 // preapproved returns the resolution of a question that need not be asked: a grant answers it, or an allowance if

@@ -136,7 +136,7 @@ func (d *decision) submit(c commands.SubmitInput) error {
 	return nil
 }
 
-// passWait lets a stepped session go on from its current wait, if the command names that wait.
+// passWait lets a stepped session continue from its current wait, if the command names that wait.
 func (d *decision) passWait(c commands.Continue) {
 	w, t := Waiting(&d.State), d.Turn
 	if c.Wait != w || w != commands.WaitReady && w != commands.WaitYield {

@@ -10,7 +10,7 @@ import (
 )
 
 // dispatchNext starts the next call that may run. If there is none, all remaining calls were refused, so the
-// wait is over and the round goes on.
+// wait is over and the round continues.
 func (d *decision) dispatchNext() {
 	i := d.nextCall()
 	if i < 0 {

@@ -41,7 +41,7 @@ func (d *decision) recall(c commands.ReportRecall) {
 	}
 }
 
-// verify sends finished work to its verifier, and reports whether the turn goes on.
+// verify sends finished work to its verifier, and reports whether the turn continues.
 func (d *decision) verify(reason content.FinishReason) bool {
 	switch {
 	case d.Task == nil:

@@ -52,6 +52,6 @@ type Watcher struct {
 	Applied func(s *loop.State, rec journal.Record)
 	// Live is called with events that are not recorded: deltas, progress, refusals.
 	Live func(ev events.Event)
-	// Stopped is called when the backend cannot go on. The rules of Applied hold for it.
+	// Stopped is called when the backend cannot continue. The rules of Applied hold for it.
 	Stopped func()
 }

@@ -31,7 +31,7 @@ var ErrNotFound = journal.ErrNotFound
 // and check that a driver-node is running.
 var ErrNoAnswer = errors.New("no driver answered")
 
-// ErrLeft is returned by the methods of a Turn after its Close. The turn goes on.
+// ErrLeft is returned by the methods of a Turn after its Close. The turn continues.
 var ErrLeft = errors.New("interrupted before the turn ended")
 
 // ErrUndecided is returned by an Approver that leaves the decision to others. The facade then

@@ -114,14 +114,14 @@ func (s *Session) IsClosed() (closed bool) {
 }
 
 // PendingApprovals returns the approvals that must be decided, in the order in which they were
-// asked for.
+// requested.
 func (s *Session) PendingApprovals() (all []events.Approval) {
 	s.view(func(st *loop.State) { all = st.PendingApprovals() })
 	return all
 }
 
 // Close stops driving or following the session. The session does not change and can be opened
-// again. A session of a deployment goes on by itself.
+// again. A session of a deployment continues without the caller.
 func (s *Session) Close(ctx context.Context) error { return s.backend.Close(ctx) }
 
 // Ask sends a command to the session and returns once it is recorded. A refusal is an

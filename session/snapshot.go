@@ -103,9 +103,9 @@ func (s *Snapshot) From() string {
 	return events.EntryRef{Session: s.SessionID, Seq: s.Seq, Hash: s.Hash}.String()
 }
 
-// Continuation returns the transcript with which another session can go on. Running calls stay with
-// the original session, and get a result that says so. If a turn is open in the middle of a round,
-// or between two, that round ends the transcript, and open is true: see
+// Continuation returns the transcript with which another session can continue. Running calls stay
+// with the original session, and get a result that says so. If a turn is open in the middle of a
+// round, or between two, that round ends the transcript, and open is true: see
 // commands.OpenSession.Resume.
 func (s *Snapshot) Continuation() (items []content.Item, open bool) {
 	items = slices.Clone(s.Transcript)

@@ -21,8 +21,8 @@ type Step interface{ step() }
 // Interrupt is a step that returns control before a turn has ended: all but *Finished.
 type Interrupt interface {
 	Step
-	// IsBlocking reports whether Next refuses to go on until the step is answered. It is
-	// true for *ApprovalRequest only.
+	// IsBlocking reports whether Next refuses to continue until the step is answered. It
+	// is true for *ApprovalRequest only.
 	IsBlocking() bool
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Task is a goal and how its work is verified.
 type Task struct {
-	Goal string // "": RunTask goes on with the open task
+	Goal string // "": RunTask continues the open task
 	// Verifier checks the work; nil: the work is not verified. A verifier from extension.Command is
 	// recorded and can run after a restart. A Go function runs in this process, and a session of a
 	// deployment waits for it. After a restart, pass the function again, without a goal.

@@ -149,8 +149,8 @@ func (s *Session) adopt(t *Turn, st *loop.State) {
 	}
 }
 
-// Close leaves the turn, which goes on. A running Next, Wait or Updates, and any later one, returns
-// ErrLeft unless the turn has ended. Close may be called from any goroutine.
+// Close stops following the turn, which continues. A running Next, Wait or Updates, and any later
+// one, returns ErrLeft unless the turn has ended. Close may be called from any goroutine.
 func (t *Turn) Close() {
 	t.leave()
 	t.unfollow()
@@ -192,7 +192,7 @@ func (t *Turn) ID() (id content.TurnID) {
 
 // Next advances the turn to its next step: the end of a round of tools, an approval, or its own
 // end. It skips the ends of earlier turns. When ctx ends, the turn is cancelled, but input that is
-// queued behind another turn stays queued. If no driver takes the cancel, Next returns ErrNoAnswer.
+// queued after another turn stays queued. If no driver takes the cancel, Next returns ErrNoAnswer.
 // A failed turn is an error, as for Session.Next.
 func (t *Turn) Next(ctx context.Context) (Step, error) {
 	patience, leave := t.followed(context.WithoutCancel(ctx))
@@ -239,8 +239,9 @@ func (t *Turn) Next(ctx context.Context) (Step, error) {
 const cancelWithin = 10 * time.Second
 
 // giveUp cancels the turn because its context, over, has ended. If the turn is not open yet, next
-// cancels it later. If the turn is queued behind another one, or the session has no driver, giveUp
-// leaves the turn. It repeats the cancel until the turn has ended: the driver that took it may die.
+// cancels it later. If the turn is queued after another one, or the session has no driver, giveUp
+// stops following the turn. It repeats the cancel until the turn has ended: the driver that took it
+// may die.
 func (t *Turn) giveUp(over, patience context.Context, leave context.CancelCauseFunc) {
 	var held bool
 	t.s.view(func(st *loop.State) {

@@ -88,7 +88,7 @@ func (t *Turn) box() (box *mailbox) {
 }
 
 // yieldPast yields the entries of the turn that the journal had when the turn was first followed,
-// once. It reports whether to go on.
+// once. It reports whether to continue.
 func (t *Turn) yieldPast(ctx context.Context, yield func(Update, error) bool) bool {
 	if t.replay == 0 {
 		return true
@@ -102,7 +102,7 @@ func (t *Turn) yieldPast(ctx context.Context, yield func(Update, error) bool) bo
 		case err != nil && ctx.Err() != nil: // Wait says why
 			return true
 		case err != nil:
-			t.Close() // the turn goes on
+			t.Close() // the turn continues
 			yield(u, err)
 			return false
 		case !yield(u, nil):

@@ -80,7 +80,8 @@ var readers = map[string]func(t *testing.T, text string) error{
 	},
 }
 
-// A few hundred bytes of YAML can stand for any amount of memory, or take the parser minutes. No reader takes them.
+// A few hundred bytes of YAML can expand to any amount of memory, or take the parser minutes. All readers reject
+// them.
 func TestSmallYAMLStaysSmall(t *testing.T) {
 	t.Parallel()
 	var laughs strings.Builder

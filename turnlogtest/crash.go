@@ -9,10 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// EveryCrash runs a scenario in virtual time, and then once more for each entry that its sessions
-// appended. In each of these runs the node is killed after that entry, and another node takes over. The
-// test fails if a run ends with transcripts that differ from the first run, breaks an invariant, or fails
-// by itself.
+// EveryCrash runs a scenario in virtual time, and then again for each entry that its sessions appended.
+// In each of these runs the node is killed after that entry, and another node takes over. The test fails
+// if a run ends with transcripts that differ from the first run, breaks an invariant, or fails.
 //
 // Tool calls of the scenario may run again if their tools declare that this is safe. A scenario can check
 // how often they ran.

@@ -243,7 +243,7 @@ func (f flaky) Claim(ctx context.Context) (task.Claim, error) {
 	return f.Queue.Claim(ctx)
 }
 
-// hostile is a queue on which somebody puts tasks that no driver signed.
+// hostile is a queue with tasks that no driver signed.
 type hostile struct {
 	task.Queue
 	left *atomic.Int64

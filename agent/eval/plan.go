@@ -235,7 +235,7 @@ func (r *runner) open(ctx context.Context, o client.Options) (*session.Session, 
 }
 
 // wait waits for the end of a turn; the journal says how it ended. A turn that takes too long is canceled. When ctx ends,
-// the turn goes on, and a later run finds it.
+// the turn continues, and a later run finds it.
 func (r *runner) wait(ctx context.Context, t *session.Turn) error {
 	stop := context.AfterFunc(ctx, t.Close)
 	defer stop()

@@ -49,7 +49,7 @@ const (
 )
 
 // Run runs the results of a suite that do not exist yet, and checks all results. It returns an error if something cannot
-// be run, not if a check fails. Finished results are kept. When ctx ends, open turns go on in their deployment.
+// be run, not if a check fails. Finished results are kept. When ctx ends, open turns continue in their deployment.
 func Run(ctx context.Context, s *Suite, cfg Config) (*Report, error) {
 	if err := s.Check(); err != nil {
 		return nil, err

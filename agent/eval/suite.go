@@ -74,7 +74,7 @@ type Check struct {
 
 // Calls selects calls that a model makes, whether or not they are allowed to run.
 type Calls struct {
-	Tool string         `yaml:"tool"` // name; * stands for any characters
+	Tool string         `yaml:"tool"` // name; * matches any characters
 	With map[string]any `yaml:"with"` // arguments that the call must have; it may have others
 	Min  int            `yaml:"min"`  // 0: 1 without Max, otherwise 0
 	Max  int            `yaml:"max"`  // 0: any number

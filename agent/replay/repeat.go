@@ -185,7 +185,7 @@ func said(items []content.Item) string {
 	return b.String()
 }
 
-// goOn continues the session with the other reply, in place of a record. Calls that run in the background get their results
+// goOn continues the session with the other reply instead of a record. Calls that run in the background get their results
 // now, since no record says when they ended.
 func (r *replay) goOn(ctx context.Context, rec journal.Record, other commands.Command) error {
 	allow := permission.AllowAll().For(events.Subject{})

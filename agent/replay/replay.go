@@ -3,9 +3,9 @@
 //
 // Everything that came from outside is recorded: replies, results, decisions of people and hooks, cancels, compactions and
 // verdicts. So the core can decide every command again. Nothing runs for that, and the same events follow, unless this
-// release of the core decides differently. Another model is called in place of each recorded reply. From its first different
-// reply on, the session goes on in this process. Its calls get the recorded results and decisions of the same calls (the same
-// tool and canonical arguments), and each turn gets the recorded input.
+// release of the core decides differently. Another model is called instead of using each recorded reply. From its first
+// different reply on, the session continues in this process. Its calls get the recorded results and decisions of the same
+// calls (the same tool and canonical arguments), and each turn gets the recorded input.
 //
 // A replay is a session in memory. It needs nothing from the journal's deployment and changes nothing there.
 package replay
@@ -121,7 +121,7 @@ type replay struct {
 // turn is a turn of the journal.
 type turn struct {
 	inputs []input
-	open   bool   // it is open when the replay gets to it, or opens by itself
+	open   bool   // it is open when the replay reaches it, or opens without a record
 	ends   uint64 // the entry that ends it; 0: it does not end
 }
 
@@ -207,7 +207,7 @@ func unrepeated(ev events.Event) string {
 	return ""
 }
 
-// start starts the session that goes on after the different reply.
+// start starts the session that continues after the different reply.
 func (r *replay) start(ctx context.Context) (*session.Session, error) {
 	c := r.state.Config
 	a, err := agent.New(agent.Config{

@@ -14,7 +14,7 @@ import (
 )
 
 // Query says which events to find. All of its parts must match the same event; an empty part matches every event.
-// In patterns, * stands for any characters.
+// In patterns, * matches any characters.
 type Query struct {
 	Tool   string       // pattern of the tool that the event is about
 	Person string       // pattern of the person who did it: a verified name, or a claimed one

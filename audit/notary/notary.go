@@ -43,7 +43,7 @@ const (
 	patience = 15 * time.Second // to read the log when Run begins
 )
 
-// ErrRewritten is returned by Run if the log does not continue what was shown of it before: its streams were
+// ErrRewritten is returned by Run if the log does not extend a tree that it published before: its streams were
 // changed or restored from an older copy. Do not sign it. Keep it as it is for an audit, and begin another log,
 // with another key.
 var ErrRewritten = errors.New("the log of heads was rolled back or rewritten")

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrFalseLeaf is returned by Run if the log has a leaf that the journal of its session contradicts. A process that may write
-// the state of the log put it there. Do not sign it; go on as after ErrRewritten.
+// the state of the log put it there. Do not sign it; proceed as after ErrRewritten.
 var ErrFalseLeaf = errors.New("the log of heads has a leaf that the journal contradicts")
 
 // errAhead is a leaf that no journal has yet. Nothing is signed until one has it.

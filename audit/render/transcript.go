@@ -11,8 +11,8 @@ import (
 
 const indent = "    "
 
-// Transcript writes items as numbered blocks of text. Patched are the arguments with which calls ran in
-// place of their own.
+// Transcript writes items as numbered blocks of text. Patched has the arguments with which calls ran
+// instead of the model's.
 func Transcript(w io.Writer, style Style, items []content.Item, patched map[content.CallID]json.RawMessage) error {
 	for i, it := range items {
 		block := style.item(i+1, it, patched)
@@ -41,7 +41,7 @@ func (s Style) item(n int, it content.Item, patched map[content.CallID]json.RawM
 	return s.parts(head+"\n", it.Parts) + s.patches(it.Calls(), patched)
 }
 
-// patches shows the arguments with which calls ran in place of their own.
+// patches shows the arguments with which calls ran instead of the model's.
 func (s Style) patches(calls []content.ToolCall, patched map[content.CallID]json.RawMessage) string {
 	var out strings.Builder
 	for _, c := range calls {

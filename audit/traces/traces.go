@@ -49,7 +49,7 @@ func New(cfg Config) *Tracer {
 }
 
 // Add processes the next entry of the deployment and returns the spans that end with it. It returns an error if reading
-// a journal again fails; then add the entry once more.
+// a journal again fails; then add the entry again.
 func (t *Tracer) Add(ctx context.Context, r journal.Record) ([]Span, error) {
 	id := r.Entry.Session
 	s, ok := t.open.Get(id)

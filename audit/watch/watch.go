@@ -6,8 +6,8 @@
 // entry.
 //
 // Each fault is reported at least once. A watcher that starts again does not know what was reported, so the faults
-// of a session may be reported once more when that session continues. Nothing is reported about sessions that
-// do not continue: verify them once with package audit.
+// of a session may be reported again when that session continues. Nothing is reported about sessions that do not
+// continue: verify them once with package audit.
 //
 // A Watcher reads no clock and starts no goroutines. It is not safe for concurrent use.
 package watch
@@ -131,7 +131,7 @@ func New(cfg Config) *Watcher {
 func (w *Watcher) Open() int { return w.open.Len() }
 
 // Add verifies the next entry of the cell and returns the alerts that it raises. It returns an error if reading a
-// journal again fails; then add the entry once more.
+// journal again fails; then add the entry again.
 func (w *Watcher) Add(ctx context.Context, r journal.Record) ([]Alert, error) {
 	if errors.Is(r.Err, journal.ErrArriving) {
 		return nil, nil // no entry

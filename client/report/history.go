@@ -131,7 +131,7 @@ func (c Calls) Dead(ctx context.Context) (all []*Call, err error) {
 	return all, nil
 }
 
-// Change is what a person put in place of the arguments of a call.
+// Change is what a person changed the arguments of a call to.
 type Change struct {
 	Input json.RawMessage `json:"input" doc:"the tool gets these"`
 	By    string          `json:"by" doc:"who changed them"`

@@ -36,8 +36,8 @@ const (
 	keepEvery = time.Minute
 	keepFirst = 2 * time.Second
 
-	// keepWhole is how often a node reads all pages, in case somebody has removed some. For so long a page of a later release has nodes
-	// of this one leave the list alone.
+	// keepWhole is how often a node reads all pages, in case some were removed. It is also how long nodes of this release do not touch
+	// the list after a later release has written a page.
 	keepWhole = time.Hour
 
 	// keepAtOnce is how many entries are read for a set of pages.
@@ -59,8 +59,8 @@ type page struct {
 	Rows   []byte         `msgpack:"r"` // see keptRow.append; compressed
 }
 
-// folded is what pages say together, in the order in which they were added. A set counts once all its parts are there, if it goes on where the
-// one before ended. So a writer that stops, or is late, does no harm.
+// folded is what pages say together, in the order in which they were added. A set counts once all its parts are there and it begins where the
+// previous one ended. So a writer that stops or is late does no harm.
 type folded struct {
 	seq         uint64         // of the last page
 	at          client.Changes // through which the journal was read
@@ -192,8 +192,8 @@ type keeper struct {
 	ahead bool      // it has reported that a later release keeps the list
 }
 
-// Keep keeps what lists show of the sessions in their cell, until ctx ends. Any number of nodes do so: one goes on until another one writes. Of sealed
-// sessions only what they used is kept. The titles of others, which are in the clear, go about a minute after their sessions.
+// Keep keeps what lists show of the sessions in their cell, until ctx ends. Any number of nodes may call Keep: one of them writes until another one
+// does. Of sealed sessions only what they used is kept. The titles of others, which are in the clear, go about a minute after their sessions.
 func Keep(ctx context.Context, c *client.Client, complain func(error)) {
 	k := keeper{c: c}
 	for wait := rand.N(keepFirst); pause.For(ctx, wait); wait = keepEvery/2 + rand.N(keepEvery) { //nolint:gosec // no secret

@@ -81,7 +81,7 @@ func Of(s *loop.State, head journal.Head) Session {
 	return r
 }
 
-// StateAside is the state of a session that broke its nodes, so that no node drives it.
+// StateAside is the state of a session that crashed its nodes, so that no node drives it.
 const StateAside = "aside"
 
 // Summary is a session in a list.

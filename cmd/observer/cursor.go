@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// storeEvery bounds how far the file may lag behind the output.
+// storeEvery bounds how old the stored cursor may be.
 const storeEvery = 250 * time.Millisecond
 
 // bookmark stores a cursor in a file, or nowhere without a path. It is owned by the
@@ -87,7 +87,7 @@ func (b *bookmark) move(to jetstream.Cursor) {
 }
 
 // follow passes updates to use and moves the cursor past them, until ended receives the reason for the end, or use
-// returns an error. The caller must store the cursor once more.
+// returns an error. The caller must then store the cursor again.
 func (b *bookmark) follow(ctx context.Context, all <-chan update, ended <-chan error, use func(update) error) error {
 	for {
 		select {

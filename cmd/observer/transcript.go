@@ -47,7 +47,7 @@ its arguments, which the model does not see.`,
 	return cmd
 }
 
-// transcript folds a session's journal. It also returns the arguments that approvers put in place of
+// transcript folds a session's journal. It also returns the arguments with which approvers replaced
 // the model's, which the transcript does not show.
 func transcript(ctx context.Context, cell *cli.Cell, s content.SessionID) ([]content.Item, map[content.CallID]json.RawMessage, error) {
 	patched := make(map[content.CallID]json.RawMessage)

@@ -312,7 +312,7 @@ type verifier struct {
 	keys       *keys.Directory // nil: signatures are not checked
 	beside     beside
 
-	log                    signed.Log // what proofs show of it
+	log                    signed.Log // what the proofs show of the log
 	keyFaults, keyWarnings []verdict.Fault
 	logFaults, logWarnings []verdict.Fault
 }

@@ -67,7 +67,7 @@ func run(ctx context.Context, out *log.Logger) error {
 	}
 }
 
-// decide stands for a person, who may take minutes or days.
+// decide plays the person, who may take minutes or days.
 func decide(ctx context.Context, out *log.Logger, r *session.ApprovalRequest) error {
 	var m mail
 	if err := json.Unmarshal(r.Input, &m); err != nil {

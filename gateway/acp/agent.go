@@ -83,7 +83,7 @@ func Serve(ctx context.Context, cfg Config, in io.Reader, out io.Writer) error {
 	return context.Cause(ctx)
 }
 
-// gone reports whether the editor is gone or this program ends.
+// gone reports whether the editor has disconnected or this program is ending.
 func (a *Agent) gone() bool {
 	select {
 	case <-a.conn.Done():

@@ -121,7 +121,7 @@ func TestToolsHaveTitlesPlacesAndDiffs(t *testing.T) {
 	golden.Check(t, *update, "testdata/views.txt", strings.Join(lines, "\n")+"\n")
 }
 
-// What a tool returns for programs is beside what people read.
+// A result has data for programs in addition to text for people.
 func TestAResultHasATextAndItsData(t *testing.T) {
 	t.Parallel()
 	both := content.NewResult("c1", "shell_exec", content.StatusOK, "hi\n")

@@ -17,8 +17,8 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// itemOf returns what a user says in a prompt. Names of files that the prompt only mentions are relative to the folder,
-// as tools expect them.
+// itemOf returns the input in a prompt. Names of files that the prompt only mentions are relative to the folder, as
+// tools expect them.
 func itemOf(blocks []sdk.ContentBlock, folder string) (content.Item, error) {
 	it := content.NewItem(content.User)
 	for i, b := range blocks {

@@ -71,7 +71,7 @@ func (t *thread) start(ctx context.Context) {
 	go t.follow(ctx)
 }
 
-// close stops following the session, which goes on.
+// close stops following the session, which continues.
 func (t *thread) close(ctx context.Context, why error) {
 	t.end(why)
 	<-t.ended
@@ -128,7 +128,7 @@ func (t *thread) arrive(ctx context.Context) {
 	}
 }
 
-// fail ends the prompts that wait, as the session is not followed anymore.
+// fail ends the waiting prompts, since the session is no longer followed.
 func (t *thread) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,7 @@ func (t *thread) send(ctx context.Context, u sdk.SessionUpdate) {
 	}
 }
 
-// hear takes input that a turn takes in. The editor shows what it has sent by itself.
+// hear takes input that a turn takes in. The editor itself shows what it has sent.
 func (t *thread) hear(ctx context.Context, h stream.Heard) {
 	for _, p := range t.prompts {
 		if p.command != h.Command {
@@ -215,8 +215,8 @@ func (p *prompt) end(with func() (*sdk.PromptResponse, error)) {
 	}
 }
 
-// prompt submits input and waits for the end of its turn. The input is durable also if the editor leaves. A cancel that comes
-// after taken was called is about this prompt, too.
+// prompt submits input and waits for the end of its turn. The input is durable even if the editor disconnects. A cancel that
+// comes after taken was called is about this prompt, too.
 func (t *thread) prompt(ctx context.Context, item content.Item, taken func()) (*sdk.PromptResponse, error) {
 	p := &prompt{command: ulid.Make().String(), over: make(chan func() (*sdk.PromptResponse, error), 1)}
 	t.mu.Lock()
@@ -271,7 +271,7 @@ func (t *thread) submit(ctx context.Context, command string, item content.Item) 
 	return t.session.AskAs(ctx, command, commands.SubmitInput{Items: []content.Item{item}, OnBusy: busy})
 }
 
-// cancel cancels the turns of the prompts, also of those that no turn has taken in, and the turn that is open.
+// cancel cancels the turns of the prompts, including prompts that no turn has taken in, and the open turn.
 func (t *thread) cancel(ctx context.Context) error {
 	turns := []content.TurnID{t.session.OpenTurn()}
 	t.mu.Lock()
@@ -318,7 +318,7 @@ func (t *thread) ask(ctx context.Context, q *question) {
 		if err == nil && r.Outcome.Selected != nil {
 			err = t.decide(ctx, a, r.Outcome.Selected.OptionId)
 		}
-		if err != nil && ctx.Err() == nil && !t.agent.gone() { // it stays open, for others
+		if err != nil && ctx.Err() == nil && !t.agent.gone() { // it stays open for other clients
 			t.report(err)
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -327,7 +327,7 @@ func (t *thread) ask(ctx context.Context, q *question) {
 	})
 }
 
-// decide decides what was asked, and nothing else.
+// decide sends the editor's answer as a decision about exactly this question.
 func (t *thread) decide(ctx context.Context, a events.Approval, option sdk.PermissionOptionId) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), t.agent.cfg.Answer)
 	defer stop()
@@ -335,7 +335,7 @@ func (t *thread) decide(ctx context.Context, a events.Approval, option sdk.Permi
 		Approval: a.ID, Approve: option == allowOnce || option == allowAlways, Always: option == allowAlways, By: t.client.Name(), Shown: statement.Shown(a),
 	})
 	if e, refused := errors.AsType[*session.InvalidStateError](err); refused && slices.Contains([]string{commands.ReasonAlreadyDecided, commands.ReasonNoApproval}, e.Reason) {
-		return nil // others were faster
+		return nil // another client decided first
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func public(a netip.Addr) bool {
 	return !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// special lists ranges that look public but are not, or that stand for arbitrary
+// special lists ranges that look public but are not, or that map to arbitrary
 // other addresses.
 func special() []netip.Prefix {
 	var out []netip.Prefix

@@ -69,8 +69,8 @@ func KeptPassword(getenv func(string) string, port, user string) (string, error)
 
 var errNoHome = errors.New("context file with credentials: HOME is not set")
 
-// SaveLocal writes the context of a server at a URL. Each start of a server uses a new token, so a token
-// that a killed server left behind is useless.
+// SaveLocal writes the context of a server at a URL. Each start of a server uses a new token, so the
+// token of a killed server is useless.
 func SaveLocal(getenv func(string) string, at string, login Login) (Local, error) {
 	u, err := url.Parse(at)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Every time.Duration // while the service is available
 	First time.Duration // after a failure
-	Most  time.Duration // First doubles up to this while the failures go on
+	Most  time.Duration // First doubles up to this while failures continue
 }
 
 // Watch follows one service, which offers a T.

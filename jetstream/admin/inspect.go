@@ -50,7 +50,7 @@ type StreamState struct {
 	Clock Clock // of the leader
 }
 
-// Lag is a copy that lags far behind or does not report.
+// Lag is a replica that is far behind its leader or does not report.
 type Lag struct {
 	Server  string
 	Offline bool

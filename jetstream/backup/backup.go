@@ -74,7 +74,7 @@ type Manifest struct {
 	Began     time.Time `json:"began"`   // the backup has everything that the cell had accepted by then
 	Ended     time.Time `json:"ended"`
 
-	// Active is the last sequence of JOURNAL when the backup began. Sessions with later entries were at work
+	// Active is the last sequence of JOURNAL when the backup began. Sessions with later entries were working
 	// during the backup.
 	Active uint64 `json:"active"`
 

@@ -144,7 +144,7 @@ func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked
 }
 
 // rests reports whether a session has nothing to do until a command arrives. The restored cell has no
-// timers and no calls on queues. It may also lack a command of a session that was at work during the
+// timers and no calls on queues. It may also lack a command of a session that was working during the
 // backup.
 func (r *restore) rests(last journal.Record) bool {
 	i := slices.IndexFunc(last.Entry.Events, func(ev events.Event) bool { return events.KindOf(ev) == events.KindParked })

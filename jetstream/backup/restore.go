@@ -50,13 +50,13 @@ type Head struct {
 	Deletion *events.Deletion // the entry is a tombstone; nil: it is not, or this is unknown
 }
 
-// Report says what a restore did, and what it could not bring back.
+// Report says what a restore did, and what it could not restore.
 type Report struct {
 	Backup   string    `json:"backup"`
 	Taken    time.Time `json:"taken"` // when the backup began
 	At       time.Time `json:"at"`
 	Sessions int       `json:"sessions"` // sessions with an entry that says that they were restored
-	Woken    int       `json:"woken"`    // those of them that were at work, or wait for a timer or a call
+	Woken    int       `json:"woken"`    // those of them that were working, or wait for a timer or a call
 
 	Again     []Gone        `json:"deleted_again"` // deleted or erased after the backup
 	Lost      []Loss        `json:"lost"`

@@ -186,7 +186,7 @@ func (s *Store) others(ctx context.Context, p schedule.Schedule) error {
 	return err
 }
 
-// Remove deletes a schedule, its pending firing, and its outcome. What a firing has started goes on. A
+// Remove deletes a schedule, its pending firing, and its outcome. What a firing has started continues. A
 // named user removes only its own schedule, and nodes then delete the rest; a user without a name removes
 // all schedules with that name. It returns ErrNotFound if there is none.
 func (s *Store) Remove(ctx context.Context, name string) error {

@@ -62,7 +62,7 @@ type part struct {
 	} `json:"inlineData"`
 }
 
-// blocked stands for a finish reason if the prompt was blocked: the API has none.
+// blocked is our finish reason for a blocked prompt: the API has none.
 const blocked = "PROMPT_BLOCKED"
 
 // Event implements provider.Handler.

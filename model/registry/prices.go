@@ -23,7 +23,7 @@ const maxPrices = 256 << 10 // bytes of the file
 // Prices are what models cost. Providers report tokens, but few of them report costs.
 type Prices struct {
 	Currency string           `yaml:"currency"`
-	Models   map[string]Price `yaml:"models"` // by pattern of provider:model; * stands for any characters
+	Models   map[string]Price `yaml:"models"` // by pattern of provider:model; * matches any characters
 }
 
 // Price is the price of a million tokens.

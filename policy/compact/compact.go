@@ -110,8 +110,8 @@ func (c *Compactor) Mutate(ctx context.Context, m *extension.Mutation) error {
 	return nil
 }
 
-// damage returns the rule that a strategy broke; "": none. The host checks the pairing of
-// calls and results.
+// damage returns the rule that a strategy violated; "": none. The host checks the pairing
+// of calls and results.
 func damage(before, after []content.Item) string {
 	for i, it := range before {
 		if it.Kind != content.System {

@@ -34,7 +34,7 @@ type Note struct {
 
 // Store keeps notes by scope. Implementations are safe for concurrent use.
 type Store interface {
-	// Put stores a note for ttl, in place of the scope's note of the same goal.
+	// Put stores a note for ttl. It replaces the scope's note of the same goal.
 	Put(ctx context.Context, scope string, n Note, ttl time.Duration) error
 	// Notes returns the notes of a scope, newest first.
 	Notes(ctx context.Context, scope string) ([]Note, error)

@@ -15,7 +15,7 @@ import (
 
 // CommandRules say which commands calls may run. A program is a name such as git, or an absolute
 // path such as /usr/bin/git; * in Allow is any program on the search path. In the names of
-// environment variables, * stands for any characters.
+// environment variables, * matches any characters.
 type CommandRules struct {
 	Allow    []string `json:"allow,omitempty"`     // programs; none, with Ask or Deny: programs that only read files and print
 	Ask      []string `json:"ask,omitempty"`       // programs to ask about even if they are allowed

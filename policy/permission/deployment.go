@@ -24,7 +24,7 @@ type Deployment struct {
 	Rules []ScopedRule `json:"rules" yaml:"rules"`
 }
 
-// ScopedRule is a rule about some sessions. In all of its patterns, * stands for any characters.
+// ScopedRule is a rule about some sessions. In all of its patterns, * matches any characters.
 type ScopedRule struct {
 	Tool   string        `json:"tool" yaml:"tool"` // name pattern
 	Action events.Action `json:"action" yaml:"action"`

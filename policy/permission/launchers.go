@@ -86,9 +86,9 @@ func (c command) passesCode() bool {
 	})
 }
 
-// announces reports whether an argument matches a pattern. In a pattern, * stands for any characters,
-// because short flags can be combined, and ^ stands for the first argument, without a dash. GNU
-// programs accept the beginning of a long flag.
+// announces reports whether an argument matches a pattern. In a pattern, * matches any characters,
+// because short flags can be combined, and ^ matches the first argument, without a dash. GNU programs
+// accept the beginning of a long flag.
 func announces(pattern, arg string) bool {
 	if strings.HasPrefix(arg, "--") && strings.HasPrefix(pattern, "-") {
 		name, _, _ := strings.Cut(arg, "=")

@@ -67,7 +67,7 @@ func TestEveryStreamMayGoBack(t *testing.T) {
 	}
 }
 
-// waiters is a client whose sessions are parked until a timer fires, since nobody answers their questions.
+// waiters is a client whose sessions are parked until a timer fires, since no one answers their questions.
 type waiters struct {
 	t       *testing.T
 	expired int

@@ -50,7 +50,7 @@ func serveHTTP(t *testing.T, program ...string) {
 func TestAMicroserviceInTypeScriptIsATool(t *testing.T) {
 	t.Parallel()
 	s := natstest.Serve(t)
-	dir := t.TempDir() // where the packages are, as beside a program of one's own
+	dir := t.TempDir() // the folder that contains node_modules
 	packages, err := filepath.Abs("node_modules")
 	if err == nil {
 		err = os.Symlink(packages, filepath.Join(dir, "node_modules"))

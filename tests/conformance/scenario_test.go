@@ -34,7 +34,7 @@ type scenario struct {
 	Mutators []mutatorSpec `yaml:"mutators"`
 	Memory   *memorySpec   `yaml:"memory"`
 	Config   config        `yaml:"config"`
-	Agent    string        `yaml:"agent"` // the file of the agent that the session is of, in place of config
+	Agent    string        `yaml:"agent"` // the file of the session's agent, instead of config
 	Steps    []step        `yaml:"steps"`
 
 	// Policy is the host's; none: it allows every call. A host that states none has the one named default.

@@ -87,13 +87,13 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	}
 }
 
-// reader is somebody who types the commands of one page.
+// reader types the commands of one page.
 type reader struct {
 	page
 	name    string
 	used    map[string]bool // what was skipped
 	dir     string          // the copy of the repository's root
-	temp    string          // stands for the machine's /tmp, /var/lib and /mnt
+	temp    string          // replaces the machine's /tmp, /var/lib and /mnt
 	port    string          // of the last server
 	moved   []string        // addresses of the page's other servers, each with that of the test
 	env     []string

@@ -15,7 +15,7 @@ type command struct {
 	inform bool // the page shows its output
 }
 
-// block is a part of a page that stands for a terminal.
+// block is a part of a page that shows a terminal.
 type block struct {
 	line  int
 	lines []string

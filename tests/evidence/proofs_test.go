@@ -71,7 +71,7 @@ func (w *logWorld) witness(name string) *headlog.Cosigner {
 // index is that of the head of s-1.
 const index = 7
 
-// grow returns a log with so many leaves.
+// grow returns a log with size leaves.
 func (w *logWorld) grow(size int) headlog.State {
 	w.tb.Helper()
 	s := headlog.NewState("example.com/log")

@@ -101,7 +101,7 @@ func TestAPersonHasSoManySessionsOfMCP(t *testing.T) {
 		for range 100 + 10 {
 			all = append(all, begin("user-token"))
 		}
-		synctest.Wait() // the oldest sessions end beside the requests
+		synctest.Wait() // the oldest sessions end while requests run
 		for i, id := range all {
 			want := http.StatusOK
 			if i < 10 {

@@ -100,7 +100,7 @@ func (r *reader) take(e event) (turnEnded bool) {
 	return turnEnded
 }
 
-// receive follows the session until so many turns have ended, at whichever gateway answers.
+// receive follows the session until the given number of turns has ended, at whichever gateway answers.
 func (r *reader) receive(id content.SessionID, at func() *service, turns int) {
 	for ended := 0; ended < turns; {
 		f, err := at().follow(id, r.last)

@@ -115,8 +115,8 @@ func try(t *testing.T, c *cell, provision, node, worker, gateway, monitor contai
 	clitest.AwaitPage(t, "http://"+c.start(t, monitor).AwaitMatch(t, `"address": ?"(127\.0\.0\.1:\d+)"`)+"/metrics", "\nturnlog_nodes 1\n")
 }
 
-// queued waits until the servers report so many running and waiting calls, in the way that the scaler nats-jetstream
-// of KEDA 2.21 asks the leader of the consumer. It adds num_pending and num_ack_pending.
+// queued waits until the servers report these numbers of running and waiting calls, in the way that the scaler
+// nats-jetstream of KEDA 2.21 asks the leader of the consumer. It adds num_pending and num_ack_pending.
 func (c *cell) queued(t *testing.T, running, waiting int) {
 	t.Helper()
 	scaler := scaler(t)

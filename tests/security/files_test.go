@@ -81,7 +81,7 @@ func TestNamedFilesCannotStopAProgram(t *testing.T) {
 	}
 }
 
-// includes loads an agent whose prompt is in a file of that kind beside it.
+// includes loads an agent whose prompt is in a file of that kind in the same folder.
 func includes(t *testing.T, file string) error {
 	t.Helper()
 	dir := t.TempDir()

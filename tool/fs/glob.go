@@ -19,7 +19,7 @@ type glob struct {
 	base    bool
 }
 
-// parseGlob returns nil for the empty pattern, which stands for none.
+// parseGlob returns nil for the empty pattern.
 func parseGlob(pattern string) (*glob, error) {
 	switch {
 	case pattern == "":

@@ -83,7 +83,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Close stops following the services. Calls in flight go on.
+// Close stops following the services. Calls in flight continue.
 func (m *Manager) Close() {
 	m.stop()
 	m.done.Wait()

@@ -21,7 +21,7 @@ type keeper struct {
 	most    int64
 
 	mu    sync.Mutex
-	texts int64    // bytes of shown text that stands for stored text
+	texts int64    // bytes of shown text that represents stored text
 	last  Kept     // the last stored text
 	files []string // IDs of stored files
 }
@@ -31,7 +31,7 @@ var _ tool.Stash = (*keeper)(nil)
 // Room returns how much a result shows and how much is stored.
 func (k *keeper) Room() (shown int, kept int64) { return k.limit, k.most }
 
-// shown returns how much of an output's text already stands for stored text and must not
+// shown returns how much of an output's text already represents stored text and must not
 // be shortened again.
 func (k *keeper) shown() int64 {
 	k.mu.Lock()

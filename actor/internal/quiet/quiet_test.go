@@ -66,7 +66,7 @@ func woken(w *Driver, d time.Duration) (looks, proofs int) {
 	}
 }
 
-// watched runs a test with so many drivers, whose tokens are all listed.
+// watched runs a test with drivers whose tokens are all listed.
 func watched(t *testing.T, drivers int, test func(d *Drivers, c *cell, w *Driver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package tokens keeps the run tokens that a node holds.
 //
-// The one idea: one lease of the node stands for the leases of its sessions. A node writes a record as its
+// The one idea: one lease of the node replaces the leases of its sessions. A node writes a record as its
 // heartbeat, and a list that names its tokens. While both are confirmed, the server keeps the listed tokens
 // for a long time, and the node sends nothing for single sessions. If another node finds this one dead, it
 // returns the listed tokens, which once returned on their own when their leases expired. A token that no

@@ -81,7 +81,7 @@ func (g *site) newProcess(ctx context.Context, name string) (*cell.Process, erro
 	}
 }
 
-// supervise runs a node, and restarts it when it ends by itself.
+// supervise runs a node, and restarts it when it ends on its own.
 func (w *world) supervise(ctx context.Context, p *cell.Process) {
 	for {
 		err := w.drive(ctx, p)

@@ -138,7 +138,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 
 func (s *spool) remove() {
 	if s.File != nil {
-		_, _ = s.Close(), os.Remove(s.Name()) // a file left behind is in the directory for temporary files
+		_, _ = s.Close(), os.Remove(s.Name()) // if this fails, the file is in the directory for temporary files
 	}
 }
 

@@ -130,7 +130,7 @@ func (n Names) RunConsumer() string               { return "drivers" }
 func (n Names) QueueConsumer(queue string) string { return "q_" + queue }
 func (n Names) queueFilter(queue string) string   { return n.NS + ".task." + queue + ".>" }
 
-// AllSessions stands for every session in a subject.
+// AllSessions matches every session in a subject.
 const AllSessions content.SessionID = "*"
 
 // Subjects.

@@ -1,5 +1,5 @@
 // Package agents holds the commands about agents and their files, models, and the tools
-// on offer to models.
+// that models are offered.
 //
 // Every list is computed in the same way as for a session, so it shows what a session
 // gets. No command here opens a session.

@@ -64,7 +64,7 @@ type Console struct {
 // maxAhead is how many lines a user can send before they are read.
 const maxAhead = 100
 
-// columns and rows are the size of a terminal that has said nothing about it.
+// columns and rows are the assumed size of a terminal that does not report one.
 const columns, rows = 80, 24
 
 // frames is the number of frames per second: enough to read along, and few enough for a slow connection.

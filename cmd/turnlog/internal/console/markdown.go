@@ -201,7 +201,7 @@ func (p page) span(n *ast.CodeSpan) string {
 	return "`" + b.String() + "`"
 }
 
-// resolved returns text without the escapes and references of Markdown, which may stand for control characters.
+// resolved returns text without the escapes and references of Markdown, which may be control characters.
 func resolved(source []byte) string {
 	return render.Safe(string(util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(source)))))
 }

@@ -49,7 +49,7 @@ type model struct {
 	editor  textarea.Model
 	pasted  []string  // long texts, for which the editor has marks
 	sent    []tea.Cmd // print the lines that were sent, and pass them on: one after another, which keeps their order
-	draft   string    // what was being written when a question came: it does not answer it
+	draft   string    // text that was typed before a question was shown: it is not the answer
 	history history
 	found   []string // what can complete the last word
 	tail    tail

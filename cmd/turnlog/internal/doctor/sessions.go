@@ -65,7 +65,7 @@ func (d *doctor) sessions(ctx context.Context, w clusterView, consumers []admin.
 	d.stalledWork(ctx, w)
 }
 
-// setAside reports the sessions that broke nodes, and nothing else about them.
+// setAside reports the sessions that crashed nodes. Other checks skip them.
 func (d *doctor) setAside(ctx context.Context, work admin.Work) {
 	all, err := d.cell.Trials().Aside(ctx)
 	if _, denied := jetstream.Denied(err); !denied { // otherwise it is reported as a permission

@@ -54,7 +54,7 @@ the deployment lists as having any, and the sessions that are set aside.`,
 				return nil, err
 			}
 			calls, err := callsOf(ctx, c, id)
-			if errors.Is(err, session.ErrNotFound) && broken != nil { // its first command breaks nodes
+			if errors.Is(err, session.ErrNotFound) && broken != nil { // its first command crashes nodes
 				return broken, nil
 			}
 			if err != nil {

@@ -130,8 +130,7 @@ func notMoved(id content.SessionID, why error) error {
 	return fmt.Errorf("session %s is not moved: %w", id, why)
 }
 
-// move moves a session, or completes a move. If the session has changed, it tries again: its driver may have just recorded that
-// it left.
+// move moves a session, or completes a move. If the session has changed, it tries again: its driver may have just parked it.
 func (k keeper) move(ctx context.Context, m *move.Mover, id content.SessionID, d events.SessionDeleted) (move.Moved, error) {
 	for n := 1; ; n++ {
 		head, err := k.movable(ctx, id)
@@ -163,8 +162,8 @@ func (k keeper) movable(ctx context.Context, id content.SessionID) (journal.Head
 	return last.Head, err
 }
 
-// together returns an error if something stays behind that belongs to the sessions: a session or schedule that refers to
-// them, or a session that they refer to.
+// together returns an error if a related session or schedule would not be moved: one that refers to the sessions, or a
+// session that they refer to.
 func (k keeper) together(ctx context.Context, ids []content.SessionID) error {
 	origins, err := k.client.Origins(ctx)
 	if err != nil {

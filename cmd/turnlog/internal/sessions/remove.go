@@ -240,8 +240,8 @@ const (
 )
 
 // remove deletes a session at rest that has this many entries, or completes a deletion.
-// With anyLength it retries if the session has changed: its driver may have just recorded
-// that it left.
+// With anyLength it retries if the session has changed: its driver may have just parked
+// it.
 func (k keeper) remove(ctx context.Context, id content.SessionID, entries uint64, d events.SessionDeleted) (removal, error) {
 	for n := 1; ; n++ {
 		out, err := k.tryRemove(ctx, id, entries, d)

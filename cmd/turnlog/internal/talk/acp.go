@@ -172,7 +172,7 @@ func (d *folders) run(ctx context.Context, root string, ready func(*acp.Host)) e
 	return err
 }
 
-// storeOf returns the directory of the sessions of a folder, or "" if they are not kept.
+// storeOf returns the directory of the sessions of a folder, or "" if they are not stored.
 func (d *folders) storeOf(root string) string {
 	if d.store == "" {
 		return ""

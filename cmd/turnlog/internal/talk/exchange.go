@@ -184,7 +184,7 @@ func unasked(r events.ApprovalResolved) string {
 	return "no longer asked: another question about the call was decided"
 }
 
-// leave stops following the turn, which goes on.
+// leave stops following the turn, which continues.
 func (x *exchange) leave(why error) {
 	x.left = cmp.Or(x.left, why)
 	x.stop()

@@ -38,7 +38,7 @@ func (w *world) readsOf(do func()) (reads []string) {
 	return reads
 }
 
-// A node that wakes thousands of sessions makes these requests for each, so none may ask for what is known.
+// A node that wakes thousands of sessions makes these requests for each, so none may request what is known.
 func TestOpeningASessionReadsNothingTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

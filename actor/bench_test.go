@@ -146,8 +146,8 @@ func benchmarkRoundTrip(b *testing.B, sessions int) {
 	workers.Wait()
 }
 
-// BenchmarkHeldSession measures what sessions cost that a node holds and that have nothing to do: the time to
-// create them, their memory, and per second the time of the process with its server, and messages.
+// BenchmarkHeldSession measures the cost of idle sessions that a node holds: the time to create them, their
+// memory, and per second the CPU time of the process with its server, and messages.
 func BenchmarkHeldSession(b *testing.B) {
 	for _, sessions := range []int{500, 2_000, 20_000} {
 		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) { benchmarkHeldSession(b, sessions) })
@@ -164,7 +164,7 @@ func benchmarkHeldSession(b *testing.B, sessions int) {
 	messages := func() uint64 { return h.messages(node.conn) }
 	of := float64(sessions * seconds)
 	for b.Loop() {
-		<-time.After(30 * time.Second) // until each driver has looked for commands once more
+		<-time.After(30 * time.Second) // until each driver has looked for commands again
 		sent, used := messages(), cpuTime(b)
 		<-time.After(seconds * time.Second)
 		b.ReportMetric(float64(messages()-sent)/of, "messages/s")
@@ -198,7 +198,7 @@ func BenchmarkNodeDies(b *testing.B) {
 	}
 }
 
-// holder is a cell whose sessions have nothing to do, and whose nodes never let them go.
+// holder is a cell with idle sessions, which its nodes never release.
 type holder struct {
 	b        testing.TB
 	server   *embedded.Server
@@ -210,7 +210,7 @@ type holder struct {
 
 func newHolder(b testing.TB, sessions int) *holder {
 	b.Helper()
-	percent := debug.SetGCPercent(300) // as the binaries have it
+	percent := debug.SetGCPercent(300) // as in the binaries
 	b.Cleanup(func() { debug.SetGCPercent(percent) })
 	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
 	if err != nil {

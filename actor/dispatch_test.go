@@ -230,7 +230,7 @@ func TestAnApprovedCallIsDispatchedBeforeItsOldTaskIsRemoved(t *testing.T) {
 			w.send("s", "approve-"+kind, commands.ResolveApproval{Call: x.Call, Approve: true})
 		}
 		for _, c := range claims[:2] {
-			_ = c.Done(w.Ctx) // finally; there may be nothing to take off
+			_ = c.Done(w.Ctx) // there may be nothing to remove
 		}
 		last := claims[2]
 		if err := last.Report(w.Ctx, task.Report{

@@ -86,8 +86,8 @@ func (h *handled) wait(n int) {
 	}
 }
 
-// BenchmarkUselessWakes measures a wake of a session that does not exist, until a session that is woken
-// after it has answered.
+// BenchmarkUselessWakes measures the time from a wake of a session that does not exist until a session
+// that is woken afterwards has answered.
 func BenchmarkUselessWakes(b *testing.B) {
 	srv, err := embedded.Start(b.Context(), embedded.WithStore(b.TempDir()))
 	if err != nil {

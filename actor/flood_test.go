@@ -255,7 +255,7 @@ func slowTurn(delay time.Duration) commands.OpenSession {
 }
 
 // TestManyUsersDoNotTakeAllPlacesTogether has users open many sessions that take an hour, one user after the
-// other, and so each one when the others have as many places as they can get.
+// other, so each user comes when the others have all the places that they can get.
 func TestManyUsersDoNotTakeAllPlacesTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestManyUsersDoNotTakeAllPlacesTogether(t *testing.T) {
 }
 
 // TestAUserWithManySessionsDoesNotHoldUpOthers has one user open far more sessions than the node has places
-// for, and send something to the session of another user, too. No session is forgotten.
+// for, and also send something to another user's session. Every session is driven.
 func TestAUserWithManySessionsDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { otherUsersTakeTurns(t, newWorld(t), 500) })
@@ -294,7 +294,7 @@ func TestAUserWithTooManySessionsDoesNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newDiskWorld(t, dir).world
 		conn := w.Connect()
-		for i := range 20_001 { // of no valid ID, so the test need not wait until nodes have looked at them
+		for i := range 20_001 { // with invalid IDs, so the test need not wait until nodes have looked at them
 			if err := conn.Publish(fmt.Sprintf("turnlog.cmd.y%0200d.ask.mallory", i), nil); err != nil {
 				t.Fatal(err)
 			}
@@ -341,7 +341,7 @@ func otherUsersTakeTurns(t *testing.T, w *world, many int) {
 	}
 }
 
-// TestOneUserMayHaveAllPlaces has no one else wait.
+// TestOneUserMayHaveAllPlaces has one user with sessions that wait.
 func TestOneUserMayHaveAllPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

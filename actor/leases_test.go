@@ -104,8 +104,8 @@ func TestAHeldSessionSendsNothing(t *testing.T) {
 	})
 }
 
-// A node that starts again under its name overwrites its record. It returns the tokens of its former process, which
-// the server would keep for long, whether or not other nodes look.
+// A node that restarts under its name overwrites its record. It returns the tokens of its former process, which the
+// server would keep for a long time, even if no other node looks.
 func TestARestartedNodeTakesItsSessionsBackAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, others := range []int{0, 1} {
@@ -135,7 +135,8 @@ func TestARestartedNodeTakesItsSessionsBackAtOnce(t *testing.T) {
 	}
 }
 
-// All nodes were gone for a while. The one that comes later has another name. It finds the list, or the leases are over.
+// All nodes were down for a while. The one that starts later has another name. It finds the list, or the leases have
+// expired.
 func TestANodeThatComesLaterFindsTheSessionsOfADeadOne(t *testing.T) {
 	t.Parallel()
 	for _, away := range []time.Duration{20 * time.Second, 80 * time.Second, 100 * time.Second, 5 * time.Minute} {
@@ -185,8 +186,8 @@ func TestADeadNodesLongLeasesAreHandedOn(t *testing.T) {
 	})
 }
 
-// The node seemed to be dead, for example because its process was suspended. Its session went to another node. It has
-// to find that out without a command for the session, and must not take the session back.
+// The node seemed to be dead, for example because its process was suspended. Its session went to another node. The
+// first node must find that out without a command for the session, and must not take the session back.
 func TestANodeThatSeemedDeadLosesItsSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +263,7 @@ func TestLeasesAreShortBesideAnEarlierRelease(t *testing.T) {
 	})
 }
 
-// A list that cannot be written names nothing that it does not name already. The node renews each lease.
+// While the list cannot be written, new tokens are not in it, so the node renews each lease.
 func TestLeasesAreShortWithoutARecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -312,8 +313,8 @@ func TestTwoNodesOfOneNameLoseNothing(t *testing.T) {
 	})
 }
 
-// The driver's entry conflicted with that of another one, which is gone. No node has the token, and the server would keep
-// it for long.
+// The driver's entry conflicted with that of another driver, which has stopped. No node has the token, and the server
+// would keep it for a long time.
 func TestATokenThatItsDriverLeftIsHandedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -341,7 +342,7 @@ func TestATokenThatItsDriverLeftIsHandedOn(t *testing.T) {
 	})
 }
 
-// A node died before anything named its token. The lease is short, so the token returns by itself.
+// A node died before anything named its token. The lease is short, so the token returns when it expires.
 func TestATokenThatNoListNamesReturnsByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -358,7 +359,7 @@ func TestATokenThatNoListNamesReturnsByItself(t *testing.T) {
 	})
 }
 
-// A node that drains has no record, and is not watched. Its leases are short before it is gone from the records.
+// A draining node has no record, and is not watched. Its leases become short before its record is removed.
 func TestLeasesAreShortWhileANodeDrains(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -385,8 +386,8 @@ func TestLeasesAreShortWhileANodeDrains(t *testing.T) {
 	})
 }
 
-// The node was suspended, and another process took its name and its session. When it goes on, it loses everything, and
-// leaves the other one alone.
+// The node was suspended, and another process took its name and its session. When it resumes, it releases all sessions
+// and does not disturb the other process.
 func TestANodeWhoseNameWasTakenStops(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

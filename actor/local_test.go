@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// localNode runs a node with the tool, which answers with the node's name.
+// localNode runs a node with a tool that answers with the node's name.
 func (w *world) localNode(name string, k killable) *turnlogtest.Process {
 	w.T.Helper()
 	k.worker = name
@@ -169,7 +169,7 @@ func TestANodeThatStopsGivesItsCallsATime(t *testing.T) {
 	}
 }
 
-// A report about the call from elsewhere has no ticket, and is not taken.
+// A report about the call from elsewhere has no ticket, and is ignored.
 func TestAReportOfALocalCallCannotBeForged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -107,8 +107,8 @@ func (w *world) echoWorker(name string, e content.Effects) *turnlogtest.Process 
 	return w.Worker(name, worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{echo} })
 }
 
-// TestACallWaitsForAWorkerThatRestarts has the only worker of a tool leave before a model call that
-// uses it, or while that one takes its time.
+// TestACallWaitsForAWorkerThatRestarts has the only worker of a tool stop before or during a model
+// call that uses the tool.
 func TestACallWaitsForAWorkerThatRestarts(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -148,8 +148,8 @@ func TestACallWaitsForAWorkerThatRestarts(t *testing.T) {
 	}
 }
 
-// TestACallThatNoWorkerTakesIsLost has the only worker of a tool leave for good. Those who follow the
-// session hear that the call waits.
+// TestACallThatNoWorkerTakesIsLost has the only worker of a tool stop for good. Followers of the
+// session see that the call waits.
 func TestACallThatNoWorkerTakesIsLost(t *testing.T) {
 	t.Parallel()
 	for _, e := range []content.Effects{content.ReadOnly, content.Once} {

@@ -127,7 +127,7 @@ func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
 	})
 }
 
-// TestATokenThatNobodyKnowsOfIsHandedOn has a node die between taking a token and telling anyone. The
+// TestATokenThatNobodyKnowsOfIsHandedOn has a node die between taking a token and recording it. The
 // bound is for the whole takeover, which took a lease of 12 s before.
 func TestATokenThatNobodyKnowsOfIsHandedOn(t *testing.T) {
 	t.Parallel()
@@ -163,8 +163,8 @@ func TestATokenThatNobodyKnowsOfIsHandedOn(t *testing.T) {
 	})
 }
 
-// One list of tokens proves those of all sessions of a node: no session asks for itself. A token that is lost is
-// still found, and no other session suffers.
+// One list of tokens proves those of all sessions of a node: no session sends a request of its own. A lost token
+// is still found, and no other session is affected.
 func TestSessionsShareTheProofOfTheirTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -112,7 +112,8 @@ func TestAPolicyThatChangesWhileACallWaitsCounts(t *testing.T) {
 }
 
 // A session that works for another, as its opener says, may not do what the other's policy
-// does not allow. A definition under the name of the deployment's agent gets nothing by it.
+// does not allow. A definition with the name of the deployment's agent gains nothing from
+// the name.
 func TestASessionMayNotExceedThePolicyOfTheOneItWorksFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (slowAppends) CommandHandled(string, string)                   {}
 func (slowAppends) EntryAppended(events.Entry, bool, time.Duration) { <-time.After(time.Second) }
 func (slowAppends) EffectStarted(string)                            {}
 
-// Without that each result would have an entry of its own.
+// Without that, each result would have a separate entry.
 func TestResultsThatAreReadyTogetherShareAnEntry(t *testing.T) {
 	const calls = 12
 	script := "replies:\n  - calls: [" + strings.TrimSuffix(strings.Repeat("{name: killable, input: {}}, ", calls), ", ") + "]\n" +

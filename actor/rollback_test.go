@@ -268,7 +268,7 @@ func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskIsBack(t *testing.T) {
 	}
 }
 
-// A queue that lost a task confirms that it is extended, and not that it is done.
+// A queue that lost a task confirms extensions of its lease, but not its end.
 func TestAWorkerGoesOnAfterItsTaskWasLost(t *testing.T) {
 	losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
 		running, finish := make(chan struct{}, 10), make(chan struct{})

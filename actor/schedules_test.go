@@ -65,7 +65,7 @@ func (w *world) sessions() []content.SessionID {
 	return all
 }
 
-// outcome is the recorded outcome of a schedule's last firing.
+// outcome returns the recorded outcome of a schedule's last firing.
 func (w *world) outcome(name string) schedule.Outcome {
 	w.T.Helper()
 	o, _, err := schedules.Of(w.Cell).Outcome(w.Ctx, name)

@@ -123,7 +123,8 @@ func TestPeopleAndWorkersSign(t *testing.T) {
 	})
 }
 
-// Each decision has the right to be sent, and a wrong signature or none. The call must not run.
+// The sender of each decision has the permission to send it, but the signature is wrong or missing. The call must not
+// run.
 func TestAForgedDecisionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, decide := range map[string]func(w *signedWorld, ada, bob *keys.Signer, a events.Approval) (*keys.Signer, commands.ResolveApproval){

@@ -27,7 +27,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// attack runs a test in a bubble with a cell in which everybody must sign.
+// attack runs a test in a bubble with a cell in which everyone must sign.
 func attack(t *testing.T, f func(w *signedWorld, node, ada, bob, gpu *keys.Signer)) {
 	t.Helper()
 	t.Parallel()
@@ -54,7 +54,7 @@ func (w *signedWorld) checkingWorker(k *keys.Signer, answer func(task.Task) tool
 	w.workerOn(w.Open(w.Connect()).Signing(k).Checking(d.Newest), tool.Spec{Name: "echo", Effects: content.ReadOnly}, answer)
 }
 
-// raw sends a command with a signature of another one.
+// raw sends a command with the signature of another command.
 func (w *signedWorld) raw(env commands.Envelope, s content.Signature) {
 	w.T.Helper()
 	data, err := env.Encode()
@@ -72,7 +72,7 @@ func (w *signedWorld) raw(env commands.Envelope, s content.Signature) {
 	}
 }
 
-// What opens a session is signed with it: its rules and its transcript.
+// The signature of the command that opens a session covers its rules and its transcript.
 func TestASessionIsOpenedAsItWasSigned(t *testing.T) {
 	attack(t, func(w *signedWorld, node, ada, _, _ *keys.Signer) {
 		open := commands.OpenSession{
@@ -94,7 +94,7 @@ func TestASessionIsOpenedAsItWasSigned(t *testing.T) {
 	})
 }
 
-// A driver's key neither approves nor speaks for a client.
+// A driver's key can neither approve nor sign for a client.
 func TestADriverCannotSpeakForPeople(t *testing.T) {
 	for name, c := range map[string]func(a events.Approval) commands.Command{
 		"it approves": func(a events.Approval) commands.Command {
@@ -134,8 +134,7 @@ func TestADriverCannotSpeakForPeople(t *testing.T) {
 	}
 }
 
-// A call that a sub-agent works for ended. Then its driver denies what the sub-agent asks, and no key of a person is
-// needed.
+// After a sub-agent's call has ended, the driver denies the sub-agent's question. That needs no person's key.
 func TestADriverDeniesForAParent(t *testing.T) {
 	attack(t, func(w *signedWorld, node, ada, _, gpu *keys.Signer) {
 		w.signedWorker(gpu, echoed)
@@ -209,7 +208,7 @@ func TestASignedCommandIsNotHandledTwice(t *testing.T) {
 
 const loopWindow = 3 * time.Minute
 
-// A schedule is signed by who adds it. What it sends counts for no more than that.
+// A schedule is signed by the user who adds it. Its commands have only that user's authority.
 func TestASchedulesCommandsAreThoseOfItsSigner(t *testing.T) {
 	for name, tt := range map[string]struct {
 		signed bool
@@ -278,7 +277,7 @@ func TestAWorkerRunsNoForgedTask(t *testing.T) {
 	})
 }
 
-// A task in the place of a driver's own only delays it.
+// A forged task with the ID of a driver's task only delays that task.
 func TestAForgedTaskIsReplaced(t *testing.T) {
 	attack(t, func(w *signedWorld, node, _, _, gpu *keys.Signer) {
 		offer := jetstream.Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "echo", Effects: content.ReadOnly}}}
@@ -286,7 +285,7 @@ func TestAForgedTaskIsReplaced(t *testing.T) {
 		n := w.node("n1", w.signer(node))
 		s := w.Start("s", oneCall)
 		w.submit(s, "go")
-		<-time.After(time.Minute) // until the node has looked for sessions that streams forgot before it started
+		<-time.After(time.Minute) // until the node has looked for sessions that streams lost before it started
 		if _, err := w.Connect().RequestWithContext(w.Ctx, "$JS.API.STREAM.PURGE.TURNLOG_TASKS", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +301,7 @@ func TestAForgedTaskIsReplaced(t *testing.T) {
 	})
 }
 
-// A node that signs nothing dispatches tasks that its workers refuse, which must not go on for ever.
+// A node that signs nothing dispatches tasks that its workers refuse. That must not continue forever.
 func TestACallWhoseTasksAreRefusedEnds(t *testing.T) {
 	attack(t, func(w *signedWorld, _, _, _, gpu *keys.Signer) {
 		ran := 0
@@ -451,7 +450,8 @@ func event(ev events.Event, ok bool) events.Event {
 	return ev
 }
 
-// A node that starts from a snapshot goes by the key of the entry that confirms it: no entry can be added without it.
+// A node that starts from a snapshot requires the key of the entry that confirms it: no entry can be added without
+// that key.
 func TestNoUnsignedEntryFollowsASnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -490,7 +490,7 @@ func TestNoUnsignedEntryFollowsASnapshot(t *testing.T) {
 	})
 }
 
-// A node works until shortly before its key is retired, and the sessions that it leaves go on with the next one.
+// A node works until shortly before its key is retired, and its sessions continue on the next node.
 func TestARetiredKeyLeavesHonestSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -504,7 +504,7 @@ func TestARetiredKeyLeavesHonestSessions(t *testing.T) {
 		w.dir.Keys[0].Revoked = &keys.Revocation{At: w.now().Add(time.Minute), Reason: "rotated"}
 		w.publish()
 		<-time.After(20 * time.Second)
-		w.submit(s, "more") // it goes on
+		w.submit(s, "more") // it continues
 		w.finish(s)
 		if err := n.Wait(w.Ctx); !errors.Is(err, keys.ErrRevoked) {
 			t.Errorf("the node ended with %v", err)

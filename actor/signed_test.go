@@ -77,7 +77,7 @@ func (w *signedWorld) publish() {
 	}
 }
 
-// require has the roles sign from now on.
+// require makes the roles sign from now on.
 func (w *signedWorld) require(roles ...keys.Role) {
 	w.T.Helper()
 	for _, r := range roles {
@@ -86,7 +86,7 @@ func (w *signedWorld) require(roles ...keys.Role) {
 	w.publish()
 }
 
-// signer has a node sign with a key, and check.
+// signer makes a node sign with a key, and check signatures.
 func (w *signedWorld) signer(k *keys.Signer) func(*actor.Config) {
 	return func(c *actor.Config) { c.Key, c.Root, c.Metrics = k, w.root.Public(), w.counted }
 }
@@ -272,7 +272,7 @@ func TestAForgedEntryIsRefused(t *testing.T) {
 	}
 }
 
-// A writer of journals who has no key adds text to a session, which somebody continues from an earlier entry.
+// A writer of journals without a key adds text to a session, which a user forks at an earlier entry.
 func TestAForkOfForgedEntriesIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestAForkOfForgedEntriesIsRefused(t *testing.T) {
 	})
 }
 
-// Somebody without a key, who can write journals, writes a session of a time before drivers had to sign, as if it had been moved here.
+// A writer of journals without a key writes a session from before drivers had to sign, as if it had been moved here.
 func TestAPretendedMoveIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -367,7 +367,7 @@ func (w *signedWorld) arrived(e events.Entry, payload []byte, head journal.Head)
 
 func noModels(string, []byte) (model.Model, error) { return nil, errors.New("no model is called") }
 
-// A writer of journals and snapshots who has no key has an entry confirm a snapshot with text of its own.
+// A writer of journals and snapshots without a key writes an entry that confirms a forged snapshot.
 func TestAnUnsignedEntryConfirmsNoSnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -457,7 +457,7 @@ func TestANodeStartsOnlyWithKeysThatOthersAccept(t *testing.T) {
 	})
 }
 
-// A cell whose directory is older than what the session's last driver went by was rolled back.
+// If a cell's directory is older than the one that the session's last driver used, it was rolled back.
 func TestARolledBackDirectoryIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (w *world) forge(id content.SessionID, confirm bool) {
 	}
 }
 
-// A snapshot that the journal does not confirm is not used, so what it says has no effect: on nodes, and on clients.
+// A snapshot that the journal does not confirm is not used, so its content has no effect on nodes or clients.
 func TestAForgedSnapshotHasNoEffect(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestASessionThatParksHasASnapshot(t *testing.T) {
 	})
 }
 
-// A node that has no room for snapshots goes on. What it confirmed is not there, and the next node reads the whole
-// journal.
+// A node that has no room for snapshots continues. The snapshot that it confirmed does not exist, so the next node
+// reads the whole journal.
 func TestASnapshotMayBeConfirmedAndLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestADamagedSnapshotIsIgnored(t *testing.T) {
 		for _, snap := range []journal.Snapshot{
 			{Head: journal.Head{Seq: head.Seq - 1, Hash: head.Hash, Guard: head.Guard}, State: encode(t, state)},            // of another entry
 			{Head: journal.Head{Seq: head.Seq - 1, Hash: events.Hash{1}, Guard: head.Guard - 1}, State: encode(t, &before)}, // of another chain
-			{Head: journal.Head{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000}, State: encode(t, state)},         // of a journal that was longer
+			{Head: journal.Head{Seq: head.Seq, Hash: head.Hash, Guard: head.Guard + 1000}, State: encode(t, state)},         // of a longer journal
 			{Head: head, State: []byte("no state at all")},                                                                  // not a snapshot
 		} {
 			if err := w.Cell.Snapshots().Put(w.Ctx, "s", snap); err != nil {

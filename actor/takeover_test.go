@@ -303,8 +303,8 @@ func TestANewDriverHandlesAllWaitingResultsFirst(t *testing.T) {
 	})
 }
 
-// The process of a draining node may end at any time. A session whose token came back would have to
-// wait for the lease.
+// The process of a draining node may end at any time. A session whose token it got back would have
+// to wait for the lease.
 func TestADrainingNodeDoesNotGetItsTokensBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -345,8 +345,8 @@ func TestACrashedNodesSessionsAreHandedOn(t *testing.T) {
 	})
 }
 
-// A node that hangs does not answer, but the server does not know. It may give a token that was
-// handed on to the pending request of that node.
+// A node that hangs does not answer, but the server does not notice. It may give a token that
+// was handed on to the pending request of that node.
 func TestAFrozenNodesSessionsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

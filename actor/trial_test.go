@@ -93,8 +93,8 @@ func (w *world) aMinute(id string) *session.Session {
 	return s
 }
 
-// A command that ends its node is tried twice if it takes a moment to do so, else once more: the first
-// node left no note, and the second one took over all of its sessions.
+// A command that ends its node is tried twice if it takes a moment to do so. Otherwise it is tried
+// three times: the first node left no note, and the second one took over all of its sessions.
 func TestASessionThatBreaksNodesIsSetAside(t *testing.T) {
 	for _, of := range []struct {
 		slow  time.Duration

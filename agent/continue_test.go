@@ -69,7 +69,7 @@ func (careful) Evaluate(_ context.Context, r tool.Request) (tool.Verdict, error)
 }
 
 // stopped is a session that is driven up to some step, by a host that dies there if
-// there is more to come.
+// the session has more steps.
 type stopped struct {
 	t      *testing.T
 	cfg    agent.Config

@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// ledger is a durable wrapper that records what passes through it and, if told to, answers
-// tool calls itself.
+// ledger is a durable wrapper that records the calls through it and, if known is set,
+// answers tool calls itself.
 type ledger struct {
 	seen  []string
 	known string // a tool's result from before

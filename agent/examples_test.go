@@ -121,7 +121,7 @@ replies:
 			<-finish
 			return "ok", nil
 		})),
-		Policy: permission.AllowAll(), // else a person is asked about the build
+		Policy: permission.AllowAll(), // otherwise a person is asked about the build
 		TaskManager: task.Async(task.AsyncConfig{Route: func(content.ToolCall, content.Routing) (content.Route, time.Duration) {
 			return content.Background, 0
 		}}),
@@ -134,7 +134,7 @@ replies:
 	fmt.Println(len(d.Calls().List()), "call is not over")
 	close(finish)
 	<-d.Ready()
-	if res, err = d.Run(ctx); err != nil { // nothing to add: go on with what came
+	if res, err = d.Run(ctx); err != nil { // nothing to add: continue with what has arrived
 		log.Fatal(err)
 	}
 	fmt.Println(res.Response)

@@ -43,7 +43,7 @@ func opened(t *testing.T, c agent.Config) *session.Session {
 	return d
 }
 
-// What a program's policy denies does not run, whatever was approved before under another one.
+// A call that a program's policy denies does not run, even if it was approved under another policy.
 func TestThePolicyOfTheProgramThatContinuesASessionCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { continuesUnderAnother(t) })

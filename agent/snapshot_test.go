@@ -150,7 +150,7 @@ func TestASnapshotAtAYieldGoesOnAtTheYield(t *testing.T) {
 	recorded[events.TurnFinished](t, log, "s2") // audits it
 }
 
-// A call that runs stays with its session; those that wait for it run in the new one.
+// A running call stays with its session; calls that wait for it run in the new one.
 func TestACallInFlightIsUnknownToAContinuation(t *testing.T) {
 	t.Parallel()
 	log := journal.NewMemory()

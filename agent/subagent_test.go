@@ -234,7 +234,7 @@ func TestACancelledSubAgentsUsageCounts(t *testing.T) {
 }
 
 func TestADenialReachesTheSubAgent(t *testing.T) {
-	used := map[string]int64{"denied": 20, "cancelled": 10} // only who was denied goes on
+	used := map[string]int64{"denied": 20, "cancelled": 10} // only the one whose question was denied continues
 	ends := map[string]content.FinishReason{"denied": content.Completed, "cancelled": content.Cancelled}
 	statuses := map[string]content.Status{"denied": content.StatusDenied, "cancelled": content.StatusCancelled}
 	for name, end := range map[string]func(*testing.T, *session.Session, *session.ApprovalRequest){
@@ -316,7 +316,7 @@ func TestAFailedSubAgentFailsARepeatedCallToo(t *testing.T) {
 		return model.Reply{}, &model.Error{Class: content.ClassAuth, Message: "no key"}
 	})}
 	c := delegating(t, child)
-	c.Journal = cutoff{log, events.KindToolResultReceived} // its host dies before it takes in what came of the call
+	c.Journal = cutoff{log, events.KindToolResultReceived} // its host dies before it records the result of the call
 	first := start(t, c)
 	if _, err := first.Next(t.Context()); err == nil || asked != 1 {
 		t.Fatalf("Next = %v after %d model calls", err, asked)

@@ -109,7 +109,7 @@ func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 	}
 }
 
-// restoreAfter continues the records as a restore of the deployment does, from a backup that has them, and as a driver does then.
+// restoreAfter continues the records as a restore from a backup that has them does, and then as a driver does.
 func restoreAfter(t *testing.T, records []journal.Record, taken, at content.Time) []journal.Record {
 	t.Helper()
 	out := slices.Clone(records)

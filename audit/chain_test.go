@@ -271,7 +271,7 @@ func TestATaskAfterALongConversationKeepsTheSystemItems(t *testing.T) {
 	t.Parallel()
 	d := drive(t, commands.OpenSession{Transcript: []content.Item{content.SystemText("be brief"), content.SystemText("and kind")}})
 	long := strings.Repeat("hello ", 60)
-	for task := range 2 { // the content of what is before the first is not in memory any more
+	for task := range 2 { // content before the first one is no longer in memory
 		for range 500 {
 			d.say(long)
 			d.reply(long)

@@ -33,7 +33,7 @@ func (b book) ofALaterRelease(t *testing.T, format func(seq uint64) int) []journ
 	return records
 }
 
-// An entry that this release cannot read may claim the session, or be an excuse for what only a forger writes.
+// An entry that this release cannot read may claim the session, or hide what only a forger writes.
 func TestClaimsAreJudgedAroundEntriesOfALaterRelease(t *testing.T) {
 	t.Parallel()
 	unknown, claim, known := events.SnapshotTaken{}, events.DriverClaimed{Epoch: 2}, events.Warning{Code: "x"}

@@ -46,8 +46,8 @@ func TestACommandThatWasRecordedBeforeIsNotPassedOver(t *testing.T) {
 	}
 }
 
-// A refusal comes over another subscription than entries, and may be faster. Its client must not see a session that
-// is older than what was refused.
+// A refusal comes over another subscription than entries, and may arrive earlier. The client must not see the
+// session in a state before the refusal.
 func TestARefusalWaitsForTheEntriesBeforeIt(t *testing.T) {
 	t.Parallel()
 	r := newRemote()

@@ -29,7 +29,7 @@ func TestADeletedSessionEndsForEveryClient(t *testing.T) {
 				if err := s.Send(w.Ctx, events.Queue, content.UserText("hi")); err != nil {
 					t.Fatal(err)
 				}
-				for range 2 { // the turn's end, and what comes then
+				for range 2 { // the turn's end, and what follows
 					if _, err := s.Next(w.Ctx); err != nil {
 						t.Fatal(err)
 					}
@@ -59,7 +59,7 @@ func TestADeletedSessionEndsForEveryClient(t *testing.T) {
 						t.Errorf("%s: %v, want that it was deleted", what, err)
 					}
 				}
-				synctest.Wait() // until the word of it has come
+				synctest.Wait() // until the message about it has arrived
 				_, err = s.Next(w.Ctx)
 				over("Next", err)
 				over("Submit", s.Send(w.Ctx, events.Queue, content.UserText("more")))
@@ -71,7 +71,7 @@ func TestADeletedSessionEndsForEveryClient(t *testing.T) {
 				over("Attach", err)
 				_, err = c.Start(w.Ctx, client.Options{ID: "s", Config: events.Config{Model: "scripted"}})
 				if r, ok := errors.AsType[*session.InvalidStateError](err); !ok || wait > 0 || r.Reason != "session_exists" {
-					over("Start under its id", err) // who still holds it may know no better, but can write nothing
+					over("Start under its id", err) // a driver that still holds it may not know that, but cannot write
 				}
 
 				// A command that is sent after the deletion is refused and removed.

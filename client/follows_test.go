@@ -36,12 +36,12 @@ func (b *book) write(n int) {
 	}
 }
 
-// follower reads what a session does.
+// follower follows a session.
 type follower struct {
 	t     *testing.T
-	gate  chan struct{} // closed: it takes what comes
+	gate  chan struct{} // closed: it accepts updates
 	came  chan client.Update
-	next  uint64 // the entry that has to come
+	next  uint64 // the next expected entry
 	lived int    // live events
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -65,7 +65,7 @@ func follow(t *testing.T, w *world, f *client.Follows, from journal.Head) *follo
 	return r
 }
 
-// await waits until all entries before one have come, and a number of live events.
+// await waits until all entries before one have arrived, and a number of live events.
 func (r *follower) await(next uint64, lived int) {
 	r.t.Helper()
 	for r.next < next || r.lived < lived {
@@ -80,7 +80,7 @@ func (r *follower) await(next uint64, lived int) {
 	}
 }
 
-// end ends it, and checks that nothing more has come.
+// end ends it, and checks that nothing more has arrived.
 func (r *follower) end() {
 	r.t.Helper()
 	r.stop()

@@ -136,8 +136,8 @@ func TestASubAgentOfASealedSessionIsSealed(t *testing.T) {
 	})
 }
 
-// TestASessionThatExistsIsNotSealed has a user open a session again that another one has, sealed. What is sent to it
-// afterwards must arrive.
+// TestASessionThatExistsIsNotSealed has a user open another user's session again, but sealed. Later commands must
+// still arrive.
 func TestASessionThatExistsIsNotSealed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestASessionThatExistsIsNotSealed(t *testing.T) {
 	})
 }
 
-// TestAnErasedSessionIsNotWrappedAgain has the keys of a deployment wrapped again while a session is erased: its tombstone
-// is there, its key not gone yet.
+// TestAnErasedSessionIsNotWrappedAgain wraps the keys of a deployment again while a session is erased: its tombstone
+// exists, and its key still does.
 func TestAnErasedSessionIsNotWrappedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
-// world is a cell in a bubble, where a goroutine that is left behind fails the test.
+// world is a cell in a bubble, where a leaked goroutine fails the test.
 type world struct{ *turnlogtest.Deployment }
 
 func newWorld(t *testing.T) *world {
@@ -143,8 +143,8 @@ func TestAnAskThatTheJournalPassesOverIsRefused(t *testing.T) {
 	})
 }
 
-// A session that only refused the question whether it has handled its input has handled it, also
-// if the live refusal was lost: its next entry says so, which is at the latest that it parks.
+// A session that refused the probe of Settle has handled its input, even if the live refusal was
+// lost: its next entry shows that, at the latest when it parks.
 func TestASessionHasSettledIfOnlyTheLiveRefusalWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -384,7 +384,7 @@ func TestObserversSeeASessionFromWhereTheyAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.drive(engine.Config{})()
-		slow := func(c *events.Config) { c.Model = "reluctant" } // so that fragments come well before the reply
+		slow := func(c *events.Config) { c.Model = "reluctant" } // so that fragments arrive well before the reply
 		if _, err := w.start("s", repeated, false, slow).RunText(w.Ctx, "one"); err != nil {
 			t.Fatal(err)
 		}

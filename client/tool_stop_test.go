@@ -181,7 +181,7 @@ func TestNoSessionIsOpenedForACallThatIsOver(t *testing.T) {
 		next[*session.Finished](s.world, x)
 		for id, refused := range map[content.SessionID]bool{
 			"s-t1-r2-c1": true,  // there is no such call
-			"s-t1-r1":    false, // what is named like that works for no call
+			"s-t1-r1":    false, // no call has a session of that name
 		} {
 			late, err := s.Client.Start(s.Ctx, client.Options{
 				ID: id, Parent: "s", Config: events.Config{Model: "scripted:x", ModelData: []byte("replies:\n  - text: hi\n")},

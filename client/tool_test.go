@@ -57,7 +57,7 @@ func TestASubAgentsQuestionIsAskedInTheCallingSession(t *testing.T) {
 		if ask.Tool != "helper" || !strings.HasPrefix(ask.Summary, "helper: ") || !strings.Contains(ask.Summary, "echo") {
 			t.Errorf("approval = %+v", ask.Approval)
 		}
-		w.Drain(t) // nothing waits in it
+		w.Drain(t) // it is empty
 		<-time.After(24 * time.Minute)
 		defer s.work("w2").Drain(t)
 		if err := ask.Approve(s.Ctx); err != nil {
@@ -210,7 +210,7 @@ func TestTheCallersRemainingLimitsBoundItsSubAgents(t *testing.T) {
 	})
 }
 
-// The snapshot that the test stores says of the calling session what its journal does not.
+// The test stores a snapshot of the calling session that contradicts its journal.
 func TestACallDoesNotBelieveAForgedSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newDelegation(t, "replies:\n  - text: done\n")

@@ -19,7 +19,7 @@ import (
 // module is the import path of the module's root.
 const module = "github.com/turnlog/turnlog"
 
-// goPackage is what go list says of one package.
+// goPackage is the output of go list for one package.
 type goPackage struct {
 	ImportPath, Name, Doc, Dir string
 	Imports                    []string // of its product files
@@ -67,7 +67,7 @@ func TestEveryPackageHasAComment(t *testing.T) {
 	}
 }
 
-// The largest packages and files that a reader can still take in. Tests do not count as part of a package.
+// The size limits of packages and files. Tests do not count as part of a package.
 const (
 	maxFiles       = 20
 	maxLines       = 4000

@@ -1,3 +1,3 @@
-// Package tests checks what only shows when the pieces meet: the shape of the
-// whole module here, its behavior in the folders below.
+// Package tests checks the module as a whole: its shape here, its behavior in
+// the folders below.
 package tests

@@ -114,7 +114,7 @@ func TestASecondRunTakesTheSessionsThatThereAre(t *testing.T) {
 	}
 }
 
-// TestARunThatEndsEarlyGoesOn ends a run after each of its results, until one gets through: nothing runs twice.
+// TestARunThatEndsEarlyGoesOn ends a run after each of its results, until one completes: nothing runs twice.
 func TestARunThatEndsEarlyGoesOn(t *testing.T) {
 	t.Parallel()
 	w := start(t)
@@ -254,7 +254,7 @@ func transcript(t *testing.T, w *world, id content.SessionID) []content.Item {
 	return state.Transcript
 }
 
-// TestOnlyItsOwnSessionIsAResult has another session, or another journal, where a result would be.
+// TestOnlyItsOwnSessionIsAResult has another session or journal under the name of a result.
 func TestOnlyItsOwnSessionIsAResult(t *testing.T) {
 	t.Parallel()
 	w := start(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/model"
 )
 
-// deviant answers as a journal has it, and from one answer on otherwise.
+// deviant answers as recorded in a journal, and differently from one answer on.
 type deviant struct {
 	recorded []events.ReplyRecorded // without items: a failure
 	as       int                    // how many answers are as recorded
@@ -56,8 +56,8 @@ func answers(records []journal.Record) (all []events.ReplyRecorded, at []uint64)
 	return all, at
 }
 
-// TestAnotherReplyChangesNothingBeforeIt replays every frozen journal with a model that answers otherwise from some reply on:
-// cancels, hooks, compaction, calls in the background and tasks stay as they were up to there, and the session goes on.
+// TestAnotherReplyChangesNothingBeforeIt replays every frozen journal with a model that answers differently from some reply
+// on. Up to there, cancels, hooks, compaction, background calls and tasks are the same, and the session continues.
 func TestAnotherReplyChangesNothingBeforeIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,8 @@ func TestAnotherReplyChangesNothingBeforeIt(t *testing.T) {
 	})
 }
 
-// TestTheSameReplyOfAnotherModelCostsWhatItCosts has a model that replies as recorded, and uses other amounts.
+// TestTheSameReplyOfAnotherModelCostsWhatItCosts has a model that replies as recorded, but uses other amounts of
+// tokens.
 func TestTheSameReplyOfAnotherModelCostsWhatItCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

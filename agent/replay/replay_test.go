@@ -20,7 +20,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// TestAnUnchangedSessionGoesAsItWent replays every frozen journal. Only what releases worded otherwise differs.
+// TestAnUnchangedSessionGoesAsItWent replays every frozen journal. Only texts that changed between releases differ.
 func TestAnUnchangedSessionGoesAsItWent(t *testing.T) {
 	t.Parallel()
 	for name, records := range frozen.Journals(t) {
@@ -139,7 +139,7 @@ func TestARecordedCallIsNotRepeated(t *testing.T) {
 	if !out.Diff.Same || out.Recorded != 2 || out.Live != 0 || tools.looks+tools.books != 0 {
 		t.Errorf("the same session: %s, the tools %+v", summary(out), tools)
 	}
-	// Another order, with the same calls: each gets what it got.
+	// Another order, with the same calls: each gets its recorded result.
 	other := script(t, `replies:
 - {calls: [{name: book, input: {what: train}}, {name: look, input: {where: oslo}}]}
 - text: "{{(index .Results 0).Text}}, {{(index .Results 1).Text}}"

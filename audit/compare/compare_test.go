@@ -134,7 +134,7 @@ func TestSidesHaveTheirCost(t *testing.T) {
 }
 
 // TestRowsAreBothSessions edits a session at random: the rows have every step of both, in order, and no
-// step that both have is a change of itself.
+// step that both have counts as a change.
 func TestRowsAreBothSessions(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

@@ -170,7 +170,7 @@ func TestADeniedCallIsExplained(t *testing.T) {
 	}
 }
 
-// A journal of an earlier release does not say what let a call start.
+// A journal of an earlier release does not record why a call could start.
 func TestGroundsOfEarlierJournalsAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	s := approved(t)

@@ -113,7 +113,7 @@ func TestAProofVerifiesWithoutAServer(t *testing.T) {
 	}
 }
 
-// TestOurProofsVerifyElsewhere reads our proof, checkpoint and cosignature with the packages of others.
+// TestOurProofsVerifyElsewhere reads our proof, checkpoint and cosignature with other implementations.
 func TestOurProofsVerifyElsewhere(t *testing.T) {
 	t.Parallel()
 	key, w := newSigner(t, "example.com/log"), newCosigner(t, "w.example")
@@ -148,8 +148,8 @@ func TestOurProofsVerifyElsewhere(t *testing.T) {
 	}
 }
 
-// TestProofsOfOthersVerifyHere has notes, cosignatures and proofs made by the packages of others: with Ed25519
-// and with ML-DSA-44.
+// TestProofsOfOthersVerifyHere verifies notes, cosignatures and proofs made by other implementations: with
+// Ed25519 and with ML-DSA-44.
 func TestProofsOfOthersVerifyHere(t *testing.T) {
 	t.Parallel()
 	key, other := newSigner(t, "example.com/log"), newSigner(t, "w.example")
@@ -295,7 +295,7 @@ func TestAQuorumIsWhatThePolicySays(t *testing.T) {
 		by    []int
 		want  bool
 	}{
-		{"quorum none", nil, false}, // it is no error, but nothing is witnessed
+		{"quorum none", nil, false}, // it is not an error, but nothing is witnessed
 		{"quorum none", []int{3}, true},
 		{"quorum w1", []int{0, 2}, false},
 		{"quorum w1", []int{1}, true},

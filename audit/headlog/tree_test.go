@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// leafOf returns the head of a session of its own for an index.
+// leafOf returns the head of a different session for each index.
 func leafOf(i int) Leaf {
 	return Leaf{
 		Cell: "turnlog", Session: content.SessionID(fmt.Sprintf("s-%d", i)), Seq: uint64(i + 1), //nolint:gosec // small

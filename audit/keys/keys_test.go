@@ -113,7 +113,7 @@ func TestARevokedKeySignsNothingMore(t *testing.T) {
 	}
 }
 
-// What its owner signs until it learns that a key is retired must count; what a thief signs must not.
+// Signatures that the owner makes before learning that a key is retired must count; a thief's must not.
 func TestAKeyIsRetiredLaterAndWasStolenBefore(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -217,7 +217,7 @@ func TestOnlyTheRootSignsADirectory(t *testing.T) {
 	}
 }
 
-// TestADirectoryHasOneForm signs texts that say something else than what they seem to.
+// TestADirectoryHasOneForm signs texts that do not mean what they seem to.
 func TestADirectoryHasOneForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -367,7 +367,7 @@ func FuzzOpen(f *testing.F) {
 		changed := slices.Clone(signed)
 		at = max(at, 0) % len(changed)
 		changed[at] = with
-		// The last characters of a signature in base64 have bits that stand for nothing.
+		// The last characters of a signature in base64 have unused bits.
 		if d, err := keys.Open(changed, w.root.Public()); err == nil && d.Digest() != w.dir.Digest() {
 			t.Fatalf("accepted another directory with %q at %d", with, at)
 		}

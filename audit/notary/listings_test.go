@@ -57,7 +57,7 @@ func TestEachVersionOfTheKeysIsLoggedBeforeTheHeadsThatRestOnIt(t *testing.T) {
 		d.rest(0, 1)
 		must(t, d.run(d.keyed(root.Public()), 20*time.Second))
 		second := d.directory(root, 2, 1)
-		must(t, d.run(d.keyed(root.Public()), 20*time.Second)) // no head moved
+		must(t, d.run(d.keyed(root.Public()), 20*time.Second)) // no session has a new entry
 		third := d.directory(root, 5, 2)
 		d.rest(1, 2)
 		must(t, d.run(d.keyed(root.Public()), 20*time.Second))

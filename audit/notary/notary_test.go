@@ -49,7 +49,7 @@ type deployment struct {
 	policy *headlog.Policy
 
 	witness *witness.Witness
-	asks    func(http.ResponseWriter, *http.Request) bool // answers in place of the witness; nil: never
+	asks    func(http.ResponseWriter, *http.Request) bool // answers instead of the witness; nil: never
 	refused atomic.Int64                                  // times that the witness saw another history
 	via     *http.Client
 	address string
@@ -132,7 +132,7 @@ func (d *deployment) rest(from, to int) {
 	}
 }
 
-// fill begins the log with heads of sessions that are no more.
+// fill begins the log with heads of sessions that no longer exist.
 func (d *deployment) fill(leaves int) {
 	d.t.Helper()
 	s := headlog.NewState(d.signer.Name())
@@ -375,7 +375,7 @@ func TestARewrittenLogIsNotSigned(t *testing.T) {
 				d.rest(20, 30)
 				d.settle()
 				change(d, earlier)
-				d.rest(15, 31) // else the same leaves would continue an earlier state
+				d.rest(15, 31) // otherwise the same leaves would extend an earlier state
 				if err := d.run(d.notary(d.Cell), time.Minute); !errors.Is(err, ErrRewritten) {
 					t.Errorf("Run = %v, want ErrRewritten", err)
 				}
@@ -408,7 +408,7 @@ func TestANotaryUsesTheKeyOfTheLog(t *testing.T) {
 	})
 }
 
-// TestACheckpointIsPublishedWithItsCosignatures has a witness that is away for an hour.
+// TestACheckpointIsPublishedWithItsCosignatures has a witness that is unavailable for an hour.
 func TestACheckpointIsPublishedWithItsCosignatures(t *testing.T) {
 	t.Parallel()
 	in(t, func(t *testing.T, d *deployment) {

@@ -9,8 +9,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/heads"
 )
 
-// A process that may write the state of the log can add any leaf. None is signed that no journal has, and none keeps the true
-// heads out of the log.
+// A process that may write the state of the log can add any leaf. No leaf without a journal entry is signed, and none keeps
+// the true heads out of the log.
 func TestANotarySignsNoFalseLeaf(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

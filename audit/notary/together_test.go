@@ -40,7 +40,7 @@ func cutAt(n int, after bool) nats.Option {
 	return over(func(c net.Conn) net.Conn { return cut{c, left, after} })
 }
 
-// over returns an option for a connection inside another one, which is not made again.
+// over returns an option for a wrapped connection, which does not reconnect.
 func over(wrap func(net.Conn) net.Conn) nats.Option {
 	return func(o *nats.Options) error {
 		inner := o.InProcessServer

@@ -321,7 +321,7 @@ func TestLiveJSON(t *testing.T) {
 	}
 }
 
-// full is a writer without space.
+// full is a writer that is full.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }

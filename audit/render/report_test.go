@@ -16,13 +16,13 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
-// sampleReport is a report in which every text of others is text.
+// sampleReport is a report in which every untrusted text is text.
 func sampleReport(text string) (explain.Report, *verdict.Verdict) {
 	at := func(n int) explain.At {
 		return explain.At{Seq: uint64(n), Time: content.TimeOf(time.Date(2026, 11, 25, 10, 0, n, 0, time.UTC))}
 	}
 	person := explain.Person{User: "ada", By: text}
-	input, _ := json.Marshal(map[string]string{"path": text}) // strings always can be
+	input, _ := json.Marshal(map[string]string{"path": text}) // strings never fail
 	writer := explain.Writer{Host: explain.Host{Node: text}, Epoch: 1}
 	ran := &explain.Call{
 		Session: "s-42", ID: content.CallID(text), Place: "t1-r1-c1", Tool: text, Effects: "once", Turn: "turn-1", Round: 1,
@@ -71,7 +71,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// What cannot be read may have been anything.
+// Unreadable entries may have had any content.
 func TestAReportDoesNotSayThatNothingHappenedWhereItCannotRead(t *testing.T) {
 	t.Parallel()
 	sealed := &verdict.Verdict{Session: "s-42", Entries: 6}
@@ -175,7 +175,7 @@ func closing(s string, n int) int {
 	return -1
 }
 
-// A rule that asks did not let a call start by itself.
+// A rule that asks does not by itself allow a call.
 func TestARuleThatAsksRequiresAnApproval(t *testing.T) {
 	t.Parallel()
 	because := []events.Ground{{By: events.ByPolicy, Name: "sh", Action: events.RuleGuard}, {By: events.ByApproval, Name: "t1-r1-c1-g1"}}

@@ -142,7 +142,7 @@ func TestSignaturesSurviveAnExport(t *testing.T) {
 	}
 }
 
-// Each falsification leaves a chain that is whole. The seq is that of the first fault.
+// Each falsification keeps the chain valid. The seq is that of the first fault.
 func TestFalsificationsAreNamed(t *testing.T) {
 	t.Parallel()
 	stranger, err := keys.New()
@@ -267,7 +267,7 @@ func TestAClaimInALaterFormatIsNotForged(t *testing.T) {
 	}
 }
 
-// A tombstone of a keeper, who has no key, is no fault; a forged signature of one is.
+// A tombstone of a keeper without a key is not a fault; a forged signature on one is.
 func TestATombstoneMayBeUnsigned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

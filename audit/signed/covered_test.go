@@ -113,8 +113,8 @@ func (w *world) revoke(after time.Duration, stolen bool) {
 	w.dir.Keys[0].Revoked = &keys.Revocation{At: began.Add(after), Stolen: stolen}
 }
 
-// A stranger who can write the journal cannot have a key's later signature cover what the stranger wrote in its name: the
-// node that holds the key checks the journal before it claims the session.
+// If a stranger writes entries in the name of a key, a later signature of that key does not cover them: the node that
+// holds the key checks the journal before it claims the session.
 func TestAForgedEpochIsNotChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

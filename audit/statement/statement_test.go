@@ -110,7 +110,7 @@ func TestACommandIsSignedAsAWhole(t *testing.T) {
 	differ(t, texts...)
 }
 
-// A driver may end what a sub-agent does for a call. It never approves, and never speaks for a client.
+// A driver may end what a sub-agent does for a call. It never approves, and never signs for a client.
 func TestWhoMaySignACommand(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

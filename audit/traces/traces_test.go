@@ -151,7 +151,7 @@ func TestNoSpanLastsThroughAQuestion(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	for name, records := range frozen.Journals(t) {
-		if name == "background" { // its questions hold no turn
+		if name == "background" { // its questions block no turn
 			continue
 		}
 		open := map[content.ApprovalID]time.Time{}
@@ -178,7 +178,7 @@ func TestNoSpanLastsThroughAQuestion(t *testing.T) {
 	}
 }
 
-// TestATracerThatStartsAnywhereYieldsTheSame starts before each entry, and also forgets all sessions but one.
+// TestATracerThatStartsAnywhereYieldsTheSame starts before each entry, and also with memory for only one session.
 func TestATracerThatStartsAnywhereYieldsTheSame(t *testing.T) {
 	t.Parallel()
 	all := one(t)

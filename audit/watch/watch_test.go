@@ -78,7 +78,7 @@ func (c *cell) read(_ context.Context, s content.SessionID) iter.Seq2[journal.Re
 	}
 }
 
-// room is what a few sessions of a few entries take, and not one more.
+// room is the memory of a few sessions of a few entries, and no more.
 func room(sessions int) int64 { return int64(sessions+1)*sessionBytes - 1 }
 
 // add passes records to a watcher and returns the kinds of its alerts.
@@ -143,7 +143,8 @@ func TestInterleavedSessionsAreReadOnce(t *testing.T) {
 	}
 }
 
-// Of more sessions in turns than have room, only those that have none are read again, not each for every entry.
+// If more sessions take turns than fit into memory, only those that do not fit are read again, not each one for every
+// entry.
 func TestMoreSessionsThanHaveRoomAreReadAgainInPart(t *testing.T) {
 	t.Parallel()
 	const sessions, with, turns = 20, 10, 50
@@ -212,7 +213,7 @@ func TestAFaultIsReportedOnce(t *testing.T) {
 	}
 }
 
-// What a watcher no longer has in memory, it verifies again, and it remembers the heads.
+// A watcher verifies sessions again that it no longer has in memory, and it remembers the heads.
 func TestASessionThatContinuesIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCell(t)
@@ -352,7 +353,7 @@ func TestAPretendedRestoreIsFound(t *testing.T) {
 				c.write("b", events.Warning{Code: "x"})
 			}
 			add(t, w, c.records...)
-			if got := slices.Compact(add(t, w, tt.do(c)...)); !slices.Equal(got, tt.want) { // a session that was idle may be told of twice
+			if got := slices.Compact(add(t, w, tt.do(c)...)); !slices.Equal(got, tt.want) { // a session that was idle may be reported twice
 				t.Errorf("%s, %s: %v, want %v", what, name, got, tt.want)
 			}
 		}
@@ -375,7 +376,7 @@ func TestAnEntryIsAddedAgainAfterAnErrorOfTheReader(t *testing.T) {
 	}
 }
 
-// Deletion removes entries before a watcher that lags behind has seen them.
+// Deletion removes entries before a slow watcher has seen them.
 func TestADeletedSessionRaisesNoAlert(t *testing.T) {
 	t.Parallel()
 	c := newCell(t)
@@ -474,7 +475,7 @@ func TestSignaturesAreWatched(t *testing.T) {
 	}
 }
 
-// A watcher that comes to a session in its middle reads what is before. It tells at once what is wrong there.
+// A watcher that first sees a session in its middle reads the earlier entries, and reports their faults at once.
 func TestWhatWasSignedBeforeIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	node, err := keys.New()

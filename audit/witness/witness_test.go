@@ -297,7 +297,7 @@ func TestAWitnessRemembersAfterARestart(t *testing.T) {
 	}
 }
 
-// TestNothingIsCosignedThatIsNotStored has a directory that takes no files.
+// TestNothingIsCosignedThatIsNotStored has a directory in which no file can be created.
 func TestNothingIsCosignedThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, 9)
@@ -366,7 +366,7 @@ func TestAClientFindsTheSizeOfTheWitness(t *testing.T) {
 	if _, err := ask(client(), 25); err != nil { // a new one knows no size
 		t.Error(err)
 	}
-	if _, err := ask(c, 30); err != nil { // another one was faster
+	if _, err := ask(c, 30); err != nil { // another request was faster
 		t.Error(err)
 	}
 	refused, ok := errors.AsType[*RefusedError](func() error { _, err := ask(c, 29); return err }())

@@ -124,7 +124,8 @@ func TestAnAccountKeepsItsLatestDays(t *testing.T) {
 	}
 }
 
-// TestASessionThatWentBackIsCountedAgain has a session go on before what was counted of it, as after a restore.
+// TestASessionThatWentBackIsCountedAgain has a session continue from before the last counted entry, as after a
+// restore.
 func TestASessionThatWentBackIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

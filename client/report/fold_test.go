@@ -66,7 +66,7 @@ func TestSetsCountInTheOrderOfTheJournal(t *testing.T) {
 	}
 }
 
-// TestSetsThatDoNotCountAreMergedToo folds sets of writers that were late: they take room until all become one.
+// TestSetsThatDoNotCountAreMergedToo folds sets of writers that were late: they take space until all sets are merged.
 func TestSetsThatDoNotCountAreMergedToo(t *testing.T) {
 	t.Parallel()
 	f := folded{}
@@ -82,7 +82,8 @@ func TestSetsThatDoNotCountAreMergedToo(t *testing.T) {
 	}
 }
 
-// TestOnlyAListThatIsThereIsMerged merges while the complete set is missing, after a page of a later release came, and once that is old.
+// TestOnlyAListThatIsThereIsMerged merges while the complete set is missing, after a page of a later release was added, and once that is
+// old.
 func TestOnlyAListThatIsThereIsMerged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

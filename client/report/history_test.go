@@ -42,7 +42,7 @@ func (r records) RecordsFrom(_ context.Context, _ content.SessionID, after journ
 	}
 }
 
-// told is what a report says about a call.
+// told returns what a report says about a call.
 func told(t *testing.T, c *Call) string {
 	t.Helper()
 	if c == nil {

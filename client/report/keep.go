@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// pageFormat rises whenever a Summary or an account of the same session does not stay the same.
+	// pageFormat rises whenever the Summary or the account of the same session would differ.
 	pageFormat = 1
 
-	// pageSize is how many bytes of rows a page has, and one row. A row has about 250, and rowSize compressed.
+	// pageSize bounds the bytes of rows in a page, and of one row. A row has about 250 bytes, compressed about rowSize.
 	pageSize = 256 << 10
 	rowSize  = 100
 
-	// keepEvery is about how long it takes until a change is in a page, and keepFirst how long a node that has just started waits at most.
+	// keepEvery is about how long it takes until a change is in a page. keepFirst bounds the wait of a node that has just started.
 	keepEvery = time.Minute
 	keepFirst = 2 * time.Second
 
@@ -43,7 +43,7 @@ const (
 	// keepAtOnce is how many entries are read for a set of pages.
 	keepAtOnce = 10_000
 
-	// mostAdded is how many bytes sets add to a complete one, as large as that, before they become one.
+	// mostAdded is how many bytes more than the complete set the later sets may have before all are merged.
 	mostAdded = 1 << 20
 )
 
@@ -59,8 +59,8 @@ type page struct {
 	Rows   []byte         `msgpack:"r"` // see keptRow.append; compressed
 }
 
-// folded is what pages say together, in the order in which they were added. A set counts once all its parts are there and it begins where the
-// previous one ended. So a writer that stops or is late does no harm.
+// folded is the content of all pages, in the order in which they were added. A set counts once all its parts are there and it begins where
+// the previous one ended. So a writer that stops or is late does no harm.
 type folded struct {
 	seq         uint64         // of the last page
 	at          client.Changes // through which the journal was read
@@ -113,7 +113,7 @@ func (f *folded) fold(p page, at time.Time) {
 	case f.at:
 	default:
 		for _, part := range parts {
-			f.added += len(part.Rows) // until all become one
+			f.added += len(part.Rows) // until all sets are merged
 		}
 		return
 	}
@@ -148,7 +148,7 @@ func each(rows [][]byte, use func(keptRow)) error {
 	return nil
 }
 
-// load begins with what the cell keeps, if that is of its journal.
+// load reads the pages of the cell, if they match its journal.
 func (x *Index) load(ctx context.Context, c *client.Client) error {
 	var f folded
 	if err := f.read(ctx, c); err != nil {
@@ -193,7 +193,8 @@ type keeper struct {
 }
 
 // Keep keeps what lists show of the sessions in their cell, until ctx ends. Any number of nodes may call Keep: one of them writes until another one
-// does. Of sealed sessions only what they used is kept. The titles of others, which are in the clear, go about a minute after their sessions.
+// does. Of sealed sessions, only the usage is kept. Titles of other sessions are stored in the clear, and removed about a minute after their
+// sessions.
 func Keep(ctx context.Context, c *client.Client, complain func(error)) {
 	k := keeper{c: c}
 	for wait := rand.N(keepFirst); pause.For(ctx, wait); wait = keepEvery/2 + rand.N(keepEvery) { //nolint:gosec // no secret
@@ -250,7 +251,7 @@ func (k *keeper) keep(ctx context.Context) error {
 	return nil
 }
 
-// discard removes all pages, because no list can read one of them. The next look begins again.
+// discard removes all pages, because one of them cannot be read. The next round starts over.
 func (k *keeper) discard(ctx context.Context, why error) error {
 	end := k.seq + 1
 	k.folded = folded{last: k.last}
@@ -306,7 +307,7 @@ func (k *keeper) add(ctx context.Context, after client.Changes) (more bool, err 
 	return more, err
 }
 
-// merge makes one set of all, and removes those.
+// merge replaces all sets with one.
 func (k *keeper) merge(ctx context.Context) error {
 	var all folded
 	if err := all.read(ctx, k.c); err != nil {
@@ -330,7 +331,7 @@ func (k *keeper) merge(ctx context.Context) error {
 // merged returns one row for each session.
 func merged(rows [][]byte) ([][]byte, error) {
 	spent, err := accountsOf(rows)
-	last := make(map[content.SessionID][]byte) // a row itself would hold all its page
+	last := make(map[content.SessionID][]byte) // a keptRow would keep its whole page in memory
 	err = errors.Join(err, each(rows, func(r keptRow) {
 		id := content.SessionID(strings.Clone(string(r.Session)))
 		r.spent = ""
@@ -358,7 +359,7 @@ func packed(rows iter.Seq[keptRow]) (parts [][]byte) {
 	}
 	for r := range rows {
 		before := len(raw)
-		if raw = r.append(raw); len(raw)-before > pageSize { // no list would read it
+		if raw = r.append(raw); len(raw)-before > pageSize { // lists would refuse the page
 			r = r.unread()
 			raw = r.append(raw[:before])
 		}

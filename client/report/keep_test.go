@@ -53,7 +53,7 @@ func fill(t *testing.T, d *turnlogtest.Deployment, n int, model string) (add fun
 	return add
 }
 
-// keeping has nodes keep the list of a deployment, over a client. It returns functions that give them time, and that end them.
+// keeping runs nodes that keep the list of a deployment. It returns functions that let time pass, and that stop them.
 func keeping(t *testing.T, d *turnlogtest.Deployment, c *client.Client, nodes int) (rounds, end func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(d.Ctx)
@@ -152,7 +152,7 @@ func TestAListOfWhatNodesKeepIsThatOfAllSessions(t *testing.T) {
 		check("its row is gone", 30)
 		end()
 
-		rounds, end = keeping(t, d, d.Client, 1) // another node goes on
+		rounds, end = keeping(t, d, d.Client, 1) // another node continues
 		for i := range 50 {
 			add(random.IntN(n/2)+n/2, warned(i))
 			if i%10 == 0 {
@@ -176,7 +176,7 @@ func TestAListOfWhatNodesKeepIsThatOfAllSessions(t *testing.T) {
 	})
 }
 
-// What is kept counts for nothing if it cannot be read.
+// Damaged pages are ignored.
 func TestAListOfDamagedPagesIsThatOfAllSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,8 @@ type laterPage struct {
 	Rows   []byte `msgpack:"r"`
 }
 
-// While a later release keeps the list, nodes say once that they do not. An hour after it is gone, they go on.
+// While a later release keeps the list, nodes report once that they do not. An hour after it has stopped, they
+// continue.
 func TestNodesLeaveTheListToALaterRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -300,7 +301,7 @@ func TestNodesLeaveTheListToALaterRelease(t *testing.T) {
 	})
 }
 
-// A cell keeps no content of sealed sessions, and none of those that were deleted.
+// A cell keeps no content of sealed or deleted sessions.
 func TestTheCellKeepsNoContentThatMustGo(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "key")

@@ -51,7 +51,7 @@ func TestTheLatestSessionsAreListedFirst(t *testing.T) {
 		name := func(a, b report.Summary) bool {
 			return a.Session == b.Session && a.Changed == b.Changed && a.Owner == b.Owner
 		}
-		var kept report.Index // lists of it are those of one that knows nothing
+		var kept report.Index // its lists are the same as those of an empty index
 		check := func() {
 			t.Helper()
 			q := report.Query{Sort: "age", Skip: 2}

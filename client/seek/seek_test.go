@@ -44,7 +44,7 @@ func (s *stored) add(guard uint64, all ...events.Event) {
 	s.all = append(s.all, journal.Record{Head: journal.Head{Seq: n, Guard: guard, Hash: events.Hash{byte(n), byte(n >> 8)}}, Entry: e})
 }
 
-// TestEveryTurnAndEntryIsFound has turns of all lengths, which begin in entries of their own, or with the end of the turn before.
+// TestEveryTurnAndEntryIsFound has turns of all lengths, which begin in a separate entry or with the end of the previous turn.
 func TestEveryTurnAndEntryIsFound(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))

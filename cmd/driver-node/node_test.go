@@ -110,7 +110,7 @@ func TestTheNodeDrivesSessionsUntilASignal(t *testing.T) {
 		t.Errorf("log:\n%s", log)
 	}
 
-	p = start(t, "--server", url, "--name", "n2", "--http", "127.0.0.1:0") // keeps what lists show of the session, if n1 has not
+	p = start(t, "--server", url, "--name", "n2", "--http", "127.0.0.1:0") // keeps the session's row in the list, if n1 has not
 	p.err.AwaitMatch(t, "node started")                                    // before that, a signal ends it with a failure
 	for pages := 0; pages == 0; {
 		for _, err := range c.Pages().After(ctx, 0) {

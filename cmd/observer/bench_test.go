@@ -37,8 +37,8 @@ type story struct {
 	yield   func(journal.Record, error) bool
 }
 
-// exported exports what a story tells, signed with the keys of drivers, and returns the file and its number of entries,
-// and the first of them.
+// exported exports a story, signed with the keys of drivers. It returns the file, its number of entries, and the first
+// entries.
 func exported(b *testing.B, drivers []*keys.Signer, tell func(*story)) (path string, s *story) {
 	b.Helper()
 	path = filepath.Join(b.TempDir(), "long.jsonl")

@@ -203,8 +203,8 @@ func TestAProofMakesAFileWitnessed(t *testing.T) {
 	}
 }
 
-// TestFalsifiedProofsAreNamed has files and proofs that were changed, with the kind of the first fault and the exit
-// code.
+// TestFalsifiedProofsAreNamed verifies changed files and proofs. Each row has the kind of the first fault and the
+// exit code.
 func TestFalsifiedProofsAreNamed(t *testing.T) {
 	t.Parallel()
 	l := newLogged(t)
@@ -391,7 +391,7 @@ func TestProofsExposeALogThatWasRolledBack(t *testing.T) {
 	}
 }
 
-// pretend has the deployment say that it was restored.
+// pretend makes the deployment record that it was restored.
 func (l *logged) pretend(r verdict.Restore) {
 	l.t.Helper()
 	var has struct {
@@ -417,7 +417,7 @@ func (l *logged) pretend(r verdict.Restore) {
 	}
 }
 
-// claims has a session say that the deployment was restored.
+// claims makes a session record that the deployment was restored.
 func (l *logged) claims(s content.SessionID, at content.Time, by events.Restored) {
 	l.t.Helper()
 	last, err := l.cell.Journal().Last(l.t.Context(), s)

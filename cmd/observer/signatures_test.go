@@ -72,7 +72,7 @@ func TestSignaturesAreVerified(t *testing.T) {
 	}
 }
 
-// The root may be a wrong one, or somebody removed the directory.
+// The root may be wrong, or the directory was removed.
 func TestAJournalWhoseKeysTheDeploymentDoesNotShowGetsAVerdict(t *testing.T) {
 	t.Parallel()
 	d := deploySigned(t)

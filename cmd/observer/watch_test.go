@@ -186,7 +186,7 @@ func TestAWatchLearnsOfARevocation(t *testing.T) {
 	}
 }
 
-// The root took back what it signed: there is an alert, and a watch that runs goes on with what it knows.
+// The root contradicts itself: there is an alert, and a running watch continues with the version that it has.
 func TestAWatchRaisesAnAlertIfTheRootContradictsItself(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)
@@ -208,7 +208,7 @@ func TestAWatchRaisesAnAlertIfTheRootContradictsItself(t *testing.T) {
 	if code := stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	code, out, errs := l.observe(append([]string{"watch", "--once"}, args...)...) // it starts with that, and goes on, too
+	code, out, errs := l.observe(append([]string{"watch", "--once"}, args...)...) // it starts with that version, and continues, too
 	if all := alertsOf(t, out); code != 1 || len(all) < 3 || all[0].Fault == nil || all[0].Fault.Kind != "rolled-back" || !strings.Contains(all[0].Fault.What, "version 2 changes key") ||
 		all[len(all)-1].Policy != "v4" || !strings.Contains(errs, "alerts were raised") {
 		t.Errorf("watch = %d %q\n%s", code, errs, out)

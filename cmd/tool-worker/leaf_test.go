@@ -91,7 +91,7 @@ leafnodes { listen: "`+at+`" }`))
 			t.Cleanup(s.Close)
 			return s, at
 		}
-		if try == 5 { // somebody may take the port meanwhile
+		if try == 5 { // another process may take the port in the meantime
 			t.Fatal(err)
 		}
 	}

@@ -40,8 +40,8 @@ func marked(t *testing.T, cfg actor.Config, args ...string) (url, dir string) {
 	return url, dir
 }
 
-// A fork in the middle of a turn goes on with it, and the check sees what came of that. A later search checks no fork that
-// was sent something, nor another session with such a name.
+// A fork in the middle of a turn completes it before the check runs. A later search does not check forks that got input,
+// or other sessions with such a name.
 func TestABisectionChecksForksWhoseTurnHasEnded(t *testing.T) {
 	t.Parallel()
 	url, dir := marked(t, node(), "--allow", "mark")
@@ -63,7 +63,7 @@ func TestABisectionChecksForksWhoseTurnHasEnded(t *testing.T) {
 	if again := seen(); !slices.Equal(again, first) {
 		t.Errorf("the forks were %v, then %v", first, again)
 	}
-	last, good := first[0], first[1] // the search begins with the last entry, and goes on with the first one
+	last, good := first[0], first[1] // the search begins with the last entry, and continues with the first one
 	succeed(t, url, "send", good, "--wait", "and now?")
 	succeed(t, url, "sessions", "rm", last)
 	succeed(t, url, "run", "--session", last+"-2", "--model", "demo", "something else")
@@ -151,7 +151,7 @@ func TestABisectionThatCannotTellEnds(t *testing.T) {
 	}
 }
 
-// A check that leaves a process behind ends nevertheless, and so does one that an interrupt ends. Neither process lives on.
+// A check that leaves a process running ends nevertheless, and so does an interrupted check. Neither process survives.
 func TestABisectionLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	url, dir := marked(t, node(), "--allow", "mark")

@@ -229,8 +229,8 @@ func (s *stalled) Write(b []byte) (int, error) {
 	return s.Screen.Write(b)
 }
 
-// TestAnOutputThatStandsStillHoldsNoSession has the output of a chat without a terminal take nothing until its turn is over. Live
-// pieces of the reply may be lost then, and it is printed once more, in whole.
+// TestAnOutputThatStandsStillHoldsNoSession blocks the output of a chat without a terminal until its turn is over. Live pieces of
+// the reply may be lost then, and the full reply is printed again.
 func TestAnOutputThatStandsStillHoldsNoSession(t *testing.T) {
 	t.Parallel()
 	url := cellOf(t, node())

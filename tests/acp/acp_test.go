@@ -154,7 +154,7 @@ func TestACancelEndsTheTurn(t *testing.T) {
 	}, turnlogtest.Tools(stamp(t)))
 }
 
-// The end of the program is no cancel. That of a request is one.
+// The end of the program does not cancel the turn. A canceled request does.
 func TestOnlyAnEditorCancels(t *testing.T) {
 	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
 		e := connect(t, d, twice)
@@ -206,7 +206,8 @@ func TestASessionIsLoadedAgainInTheMiddleOfAPrompt(t *testing.T) {
 	}, turnlogtest.Tools(stamp(t)))
 }
 
-// The node accepts the prompt only after the session was loaded again: the prompt waits for that, and then says that its turn goes on.
+// The node accepts the prompt only after the session was loaded again. The prompt waits for that, and then its error says that the
+// turn continues.
 func TestASessionIsLoadedAgainBeforeItsPromptIsAccepted(t *testing.T) {
 	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
 		e := connect(t, d, once)

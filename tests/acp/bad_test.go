@@ -62,7 +62,7 @@ func TestErrorsSayWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Files that a prompt has are attached, and large ones are stored. What it mentions has a name that tools take.
+// Files in a prompt are attached, and large ones are stored. Files that it mentions get names that tools accept.
 func TestAPromptHasFiles(t *testing.T) {
 	turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
 		e := connect(t, d, "replies: [{text: seen}]")
@@ -150,7 +150,7 @@ func TestSessionsAreListedByFolderAndClosed(t *testing.T) {
 		e := connect(t, d, once)
 		defer e.leave()
 		id := e.open()
-		d.Script("replies: [{text: x}]") // no editor's
+		d.Script("replies: [{text: x}]") // not from an editor
 		over := e.prompt(id, "Stamp it.")
 		<-e.asked
 		for folder, want := range map[string]int{"/site": 1, "/other": 0, "": 1} {

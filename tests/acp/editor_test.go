@@ -46,7 +46,7 @@ func connect(t testing.TB, d *turnlogtest.Deployment, script string, change ...f
 	return connectOver(t, d, d.Connect(), script, change...)
 }
 
-// connectOver is connect with a connection of the agent.
+// connectOver is connect with a given connection to the agent.
 func connectOver(t testing.TB, d *turnlogtest.Deployment, nc *nats.Conn, script string, change ...func(*client.Options)) *editor {
 	t.Helper()
 	o := client.Options{Config: events.Config{
@@ -136,7 +136,7 @@ type turn struct {
 	err error
 }
 
-// prompt sends a prompt. The channel gets its end.
+// prompt sends a prompt. The channel receives how it ended.
 func (e *editor) prompt(id sdk.SessionId, text string) <-chan turn {
 	over := make(chan turn, 1)
 	go func() {

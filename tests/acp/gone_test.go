@@ -30,7 +30,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// A cancel that comes in one write with its prompt cancels it.
+// A cancel in the same write as its prompt cancels the prompt.
 func TestACancelRightAfterItsPromptCounts(t *testing.T) {
 	for range 20 {
 		turnlogtest.Bubble(t, func(t *testing.T, d *turnlogtest.Deployment) {
@@ -168,7 +168,7 @@ func (a as) Connect(opts ...nats.Option) (*nats.Conn, error) {
 	return a.srv.Connect(append(opts, nats.UserInfo(a.user, "pass"))...)
 }
 
-// An editor gets an error for what its user may not do, and the session waits for a user who may.
+// An editor gets an error for what its user may not do, and the session waits for a user with the permission.
 func TestAnEditorIsToldWhatItsUserMayNotDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv, err := embedded.Start(t.Context(), embedded.WithSettings(`authorization { users: [

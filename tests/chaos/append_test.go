@@ -68,7 +68,7 @@ func (h *history) appendUntil(ctx context.Context, i int, p *cell.Process) {
 	}
 }
 
-// appends tries one append after the end that the writer knows, for as long as a driver
+// appends tries one append after the end that the writer knows, as long as a driver
 // would.
 func (h *history) appends(i int, j journal.Journal, s content.SessionID, head *journal.Head, at *end, cause string) outcome {
 	return h.record(i, string(s), appended{*at, cause}, func() (any, outcome) {
@@ -82,14 +82,14 @@ func (h *history) appends(i int, j journal.Journal, s content.SessionID, head *j
 		case errors.Is(err, journal.ErrUnknown):
 			return nil, unknown
 		}
-		return nil, refused // a conflict, or no server took it
+		return nil, refused // a conflict, or no server received it
 	})
 }
 
 func entry(s content.SessionID, cause string, epoch uint64) events.Entry {
 	return events.Entry{
 		Session: s, Cause: cause, At: content.TimeOf(time.Now()), Epoch: epoch,
-		Events: []events.Event{events.DriverClaimed{Epoch: epoch, Node: cause}, events.Parked{}}, // nodes wake what is not parked
+		Events: []events.Event{events.DriverClaimed{Epoch: epoch, Node: cause}, events.Parked{}}, // nodes wake sessions that are not parked
 	}
 }
 

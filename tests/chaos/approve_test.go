@@ -77,7 +77,7 @@ func (h *history) approvers() (out []func(context.Context, *cell.Process)) {
 			for n, s := range all {
 				each.Go(func() {
 					if i == 0 {
-						<-time.After(time.Duration(n) * 300 * time.Millisecond) // staggered, so that each fault hits some
+						<-time.After(time.Duration(n) * 300 * time.Millisecond) // staggered, so that each fault affects some
 						h.asks(ctx, c, p, s)
 					}
 					<-s.open

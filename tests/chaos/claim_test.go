@@ -41,9 +41,9 @@ func stepClaim(state, in any, out answer) (bool, any) {
 	return true, has
 }
 
-// claimUntil takes one of four sessions over as drivers do, as node i of eight: read the
-// end, claim with the next epoch, write until another node has claimed. They go on until ctx
-// ends and the history is long enough. Run tokens play no part: two nodes may hold one, and then the claim decides.
+// claimUntil takes one of four sessions over as drivers do, as node i of eight: read the end, claim with the next
+// epoch, write until another node has claimed. They continue until ctx ends and the history is long enough. Run
+// tokens are not used: two nodes may hold the same token, and then the claim decides.
 func (h *history) claimUntil(ctx context.Context, i int, p *cell.Process) {
 	s := content.SessionID(fmt.Sprint("claim-", i%4))
 	j := p.Cell.Journal()

@@ -39,7 +39,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	approvals.linearizable(t, stepApprove, verdict{})
 }
 
-// deafen withholds the answers from a client for a moment.
+// deafen delays the answers to a client for a moment.
 func deafen(p *cell.Process) {
 	p.Proxy.Swallow(faultproxy.ToClient, true)
 	time.AfterFunc(200*time.Millisecond, func() { p.Proxy.Swallow(faultproxy.ToClient, false) })

@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// outcome is what an operation said of itself.
+// outcome is the reported outcome of an operation.
 type outcome int
 
 const (
@@ -29,7 +29,7 @@ type history struct {
 	t     *testing.T
 	began time.Time
 	keys  int       // how many keys it has
-	wants []outcome // it proves little without these
+	wants []outcome // outcomes without which it proves little
 
 	mu     sync.Mutex
 	ops    []op

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // there is little that lives long
+	debug.SetGCPercent(400) // most memory is short-lived
 	ramdisk.Use()
 	embedded.PrepareForSynctest()
 	natstest.Parallel(5) // the tests mostly wait for servers

@@ -21,9 +21,9 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// TestEveryStreamMayGoBack rolls one stream back again and again, to a backup or to nothing, while users
-// talk and nodes are killed. A run holds that no session is deaf afterwards, nothing undecided is purged,
-// and no call runs twice.
+// TestEveryStreamMayGoBack rolls one stream back repeatedly, to a backup or to nothing, while users send
+// input and nodes are killed. Afterwards, every session must still receive commands, no undecided command
+// may be purged, and no call may run twice.
 func TestEveryStreamMayGoBack(t *testing.T) {
 	for _, stream := range []string{"INBOX", "NAMED", "TIMERS", "RUN", "TASKS", "SCHEDULES", "NAMED_SCHEDULES"} {
 		t.Run(stream, func(t *testing.T) {
@@ -109,7 +109,7 @@ func (w *waiters) ask(ctx context.Context, p *cell.Process) {
 	}
 }
 
-// check makes sure that the run has tried something.
+// check fails if the run tried nothing.
 func (w *waiters) check() {
 	w.t.Logf("%d questions expired", w.expired)
 	if w.expired < 13 {
@@ -153,7 +153,7 @@ func (r *reminders) keep(ctx context.Context, p *cell.Process) {
 		return
 	}
 	defer func() { _ = s.Close(r.t.Context()) }()
-	r.lost = -1 // the first time it is only missing
+	r.lost = -1 // the first add does not count as a loss
 	every := schedule.Schedule{
 		Name: "remind", Timing: schedule.Timing{Every: time.Second}, By: "test", Created: time.Now().UTC(), Session: remindedSession,
 		Commands: []commands.Command{commands.SubmitInput{Items: []content.Item{content.UserText("it is time")}, OnBusy: events.Queue}},

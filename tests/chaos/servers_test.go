@@ -214,7 +214,7 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 
 // killLeaders kills the leader of the journals, restarts it, and waits until commands are
 // handled and it has caught up, since two of three are needed. It repeats that until ctx
-// ends, but does it once at least. It fails when the journals have no leader in time.
+// ends, at least once. It fails when the journals have no leader in time.
 func (c *traffic) killLeaders(ctx context.Context, servers []*natsServer) (killed int) {
 	t := c.t
 	nc, err := nats.Connect(urlsOf(servers), lasting()...)
@@ -248,7 +248,8 @@ func (c *traffic) killLeaders(ctx context.Context, servers []*natsServer) (kille
 }
 
 // leaderOf waits until all replicas of the journals are up to date and returns the server
-// that leads them. It fails at once when a server has ended, since that never happens then.
+// that leads them. It fails at once if a server has ended, since the replicas cannot catch
+// up then.
 func leaderOf(ctx context.Context, nc *nats.Conn, servers []*natsServer) (*natsServer, error) {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
@@ -272,8 +273,8 @@ func leaderOf(ctx context.Context, nc *nats.Conn, servers []*natsServer) (*natsS
 	}
 }
 
-// TestWaitingForALeaderEnds waits for a leader that never comes, of servers that run and of
-// one that has ended.
+// TestWaitingForALeaderEnds waits for a leader that is never elected, with running servers
+// and with one that has ended.
 func TestWaitingForALeaderEnds(t *testing.T) {
 	t.Parallel()
 	srv, err := embedded.Start(t.Context())
@@ -298,7 +299,7 @@ func TestWaitingForALeaderEnds(t *testing.T) {
 	}
 }
 
-// lasting makes a connection reconnect for as long as its servers are away.
+// lasting makes a connection reconnect no matter how long its servers are down.
 func lasting() []nats.Option {
 	return []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond)}
 }

@@ -36,7 +36,7 @@ type traffic struct {
 
 const talkers = 4
 
-// under runs sessions while do interferes with the servers. The run ends when do returns.
+// under runs sessions while do disturbs the servers. The run ends when do returns.
 func (c *traffic) under(servers natscli.Flags, replicas int, do func(*cell.Process)) {
 	c.t.Helper()
 	ctx, over := context.WithCancel(c.t.Context())
@@ -73,8 +73,7 @@ func (c *traffic) goesOn(when string) {
 	eventually(c.t, "commands are handled "+when, func(context.Context) bool { return c.handled.Load() > before+talkers })
 }
 
-// fails sends commands until one of them fails, as one does that takes too long. It does spoil
-// before each.
+// fails sends commands until one fails or takes too long. It calls spoil before each.
 func (c *traffic) fails(p *cell.Process, tooLong time.Duration, spoil func()) {
 	c.t.Helper()
 	tries := 0

@@ -25,7 +25,7 @@ func TestADeploymentSurvivesTorture(t *testing.T) {
 	}
 }
 
-// survives does a run and reports what it found.
+// survives runs the torture and reports what it found.
 func survives(ctx context.Context, t *testing.T, c torture.Config) torture.Result {
 	t.Helper()
 	defer func() {

@@ -55,8 +55,8 @@ func TestAClientOfACPUsesSessions(t *testing.T) {
 	clitest.Follow(t, nil, "acpx.mjs", filepath.Join(bin, "turnlog"), file, dir)
 }
 
-// run runs a program of a client against two gateways, of which the first stops in the middle. The tool of
-// its agent runs until a file is there, which the program makes.
+// run runs a client program against two gateways. The first one stops in the middle. The agent's tool runs
+// until a file exists, which the program creates.
 func run(t *testing.T, program, path string) {
 	t.Helper()
 	t.Parallel()

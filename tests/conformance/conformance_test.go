@@ -51,7 +51,8 @@ func TestConformance(t *testing.T) {
 }
 
 // crashes plays a scenario once for each append of the journal that a shape had, and kills the node after that
-// append. The sessions share a server and its streams: to make them for each took a fifth of the time.
+// append. The sessions share a server and its streams: creating them for each session took a fifth of the
+// time.
 func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tried *prefixes) {
 	t.Helper()
 	var after []int
@@ -102,7 +103,7 @@ func run(t *testing.T, sc *scenario, sh shape, tried *prefixes, crash bool) []jo
 			break
 		}
 	}
-	synctest.Wait() // effects of the last step are written too
+	synctest.Wait() // so that effects of the last step are written, too
 	records := p.records(p.ID())
 	if diff := cmp.Diff(sc.Transcript, turnlogtest.Lines(p.Snapshot().Transcript)); diff != "" {
 		p.wrong("transcript, -want +got:\n%s", diff)
@@ -114,7 +115,7 @@ func run(t *testing.T, sc *scenario, sh shape, tried *prefixes, crash bool) []jo
 	if bad := c.Verdict().Faults; len(bad) > 0 {
 		t.Errorf("audit: %v", bad)
 	}
-	if !crash || len(records)%4 == 0 { // a part of these shows as much
+	if !crash || len(records)%4 == 0 { // a sample of these is enough
 		checkReplay(t, records)
 	}
 	checkEvents(t, sc, records, crash)

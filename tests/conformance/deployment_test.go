@@ -29,10 +29,10 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-// site is a server with the streams of a deployment, for one session after another.
+// site is a server with the streams of a deployment. It is used for one session after another.
 type site struct {
 	*turnlogtest.Deployment
-	sessions int // that it had
+	sessions int // so far
 }
 
 func newSite(ctx context.Context, t *testing.T) *site {
@@ -41,7 +41,7 @@ func newSite(ctx context.Context, t *testing.T) *site {
 }
 
 // clear removes what a session has left for nodes and workers to do, and the records of its dead nodes, which every
-// later node would read at each look.
+// later node would read in each sweep.
 func (s *site) clear() {
 	s.T.Helper()
 	for _, stream := range []string{"TURNLOG_INBOX", "TURNLOG_NAMED", "TURNLOG_TIMERS", "TURNLOG_RUN", "TURNLOG_TASKS", "KV_TURNLOG_NODES"} {
@@ -52,8 +52,8 @@ func (s *site) clear() {
 	}
 }
 
-// deployed returns a deployment in a bubble: a server, a worker, and one node at a time. The worker
-// shares no process with the nodes, or local says that each node has its own. on is the server; nil: a new one.
+// deployed returns a deployment in a bubble: a server, a worker, and one node at a time. The worker is a
+// separate process, or with local, in the process of each node. on is the server; nil: a new one.
 func deployed(on *site, local bool, configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
@@ -245,7 +245,7 @@ func nodeConfig(d *deployment) actor.Config {
 }
 
 // crashing returns a deployment of that shape on a site, whose node dies after the n-th append. died reports
-// whether there were so many.
+// whether there was one.
 func crashing(on *site, name string, n int, died *bool) shape {
 	var appended atomic.Int64
 	return shape{name: name + " crash", open: deployed(on, name == "local", func(d *deployment) actor.Config {

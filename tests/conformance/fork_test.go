@@ -18,8 +18,8 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-// forked forks the session after each of its entries. Each fork begins as that entry left the session, and answers another
-// input.
+// forked forks the session after each of its entries. Each fork must begin with the state of the session after that entry,
+// and answer another input.
 func (p *player) forked(sh shape, records []journal.Record, tried *prefixes) {
 	p.t.Helper()
 	for n, rec := range records {
@@ -66,8 +66,8 @@ func (p *player) forkedAt(origin engine.Replica) {
 	}
 }
 
-// answers submits input to a session and reports whether its turn ends, after approvals of everything that it asks. A turn
-// that takes longer than half a minute is cancelled, since each minute of virtual time has its price.
+// answers submits input to a session and reports whether its turn ends, after approving all its questions. A turn that
+// takes longer than half a minute is canceled, since each minute of virtual time costs real time.
 func (p *player) answers(f *session.Session) bool {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()

@@ -37,7 +37,7 @@ type player struct {
 
 	crash   bool // nodes die
 	loses   bool // calls are lost with their node
-	strayed bool // the model got to know that a call's outcome is unknown, which is another story
+	strayed bool // the model saw that a call's outcome is unknown, so the transcript may differ
 }
 
 // wrong reports what differs from the scenario.
@@ -87,7 +87,7 @@ func (p *player) next(st step) {
 	} else {
 		close(done)
 	}
-	if st.Do == nil { // else the act may come first
+	if st.Do == nil { // otherwise the act may come first
 		p.nextTooLate()
 	}
 	got, err := p.Next(p.ctx)
@@ -163,7 +163,7 @@ func (p *player) run(st step) {
 	}
 }
 
-// stream shows what a stream says, as a reader does that cannot take back a complete message.
+// stream shows a stream, as a reader that cannot remove a complete message.
 func (p *player) stream(st step) {
 	p.t.Helper()
 	shown, now, retries := "", "", 0
@@ -200,7 +200,7 @@ func isApproval(s session.Step) bool {
 	return ok
 }
 
-// describe returns the result of Next in the words of scenarios.
+// describe returns the result of Next in the syntax of scenarios.
 func describe(st session.Step, err error) string {
 	if err != nil {
 		return "error: " + err.Error()

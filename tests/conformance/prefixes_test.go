@@ -12,16 +12,16 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// prefixes are beginnings of journals after which a node has died, or of which a session was forked. Most sessions
-// begin alike, and to do it there again would show nothing new.
+// prefixes are beginnings of journals after which a node has died or a session was forked. Most sessions begin
+// alike, and repeating that would show nothing new.
 type prefixes struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
 
 // died reports whether a node died after the same entries before, in a session with the same
-// configuration whose host did the same at the same time. A worker that has no call does not matter,
-// so then it may have been in the other shape.
+// configuration whose host did the same at the same time. While a worker has no call, it does not
+// matter which shape it was in.
 func (p *prefixes) died(sc *scenario, shape string, records []journal.Record) bool {
 	began, running := beginning(records)
 	if slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Do != nil || s.Task != nil }) {
@@ -33,8 +33,8 @@ func (p *prefixes) died(sc *scenario, shape string, records []journal.Record) bo
 	return p.before("crash" + began)
 }
 
-// forked reports whether a session of a deployment with the same entries was forked before. Which shape it had matters
-// only to calls that run.
+// forked reports whether a session of a deployment with the same entries was forked before. The shape matters only
+// while calls run.
 func (p *prefixes) forked(shape string, records []journal.Record) bool {
 	began, running := beginning(records)
 	if running {
@@ -54,7 +54,7 @@ func (p *prefixes) before(what string) bool {
 // beginning returns what matters of entries, and whether a call runs after them.
 func beginning(records []journal.Record) (began string, running bool) {
 	var b strings.Builder
-	calls, routes := make(map[content.CallID]bool), make(map[content.CallID]string) // that run; of those without a result
+	calls, routes := make(map[content.CallID]bool), make(map[content.CallID]string) // running calls; routes of calls without a result
 	for _, rec := range records {
 		fmt.Fprintf(&b, "%q", said([]journal.Record{rec}))
 		for _, ev := range rec.Entry.Events {

@@ -40,7 +40,7 @@ func rows(t *testing.T) []row {
 	return out
 }
 
-// expand lists the labels of a cell, in which L02–L04 stands for three.
+// expand lists the labels of a cell, in which L02–L04 means three labels.
 func expand(t *testing.T, cell string) []string {
 	t.Helper()
 	var out []string

@@ -28,7 +28,7 @@ type scenario struct {
 	Covers   []string      `yaml:"covers"`   // rules of README.md
 	Script   string        `yaml:"script"`   // of the model
 	Stutters string        `yaml:"stutters"` // what the model streams before an attempt fails
-	Lines    bool          `yaml:"lines"`    // each line of a reply's text is an item of its own; the script counts items
+	Lines    bool          `yaml:"lines"`    // each line of a reply's text becomes a separate item; the script counts items
 	Tools    []toolSpec    `yaml:"tools"`
 	Hooks    []hookSpec    `yaml:"hooks"`
 	Mutators []mutatorSpec `yaml:"mutators"`
@@ -37,11 +37,12 @@ type scenario struct {
 	Agent    string        `yaml:"agent"` // the file of the session's agent, instead of config
 	Steps    []step        `yaml:"steps"`
 
-	// Policy is the host's; none: it allows every call. A host that states none has the one named default.
+	// Policy is the host's policy; none: every call is allowed. The policy named default is that of a host that states
+	// none.
 	Policy *permission.Deployment `yaml:"policy"`
 
 	Transcript []string       `yaml:"transcript"` // what must remain
-	Events     []string       `yaml:"events"`     // must occur in this order, others between them; see words
+	Events     []string       `yaml:"events"`     // must occur in this order, with others between them; see words
 	Never      []string       `yaml:"never"`      // must not occur
 	Ran        map[string]int `yaml:"ran"`        // how often each tool must have begun, where no node died
 	Asked      map[string]int `yaml:"asked"`      // how often each hook must have been asked, where no node died
@@ -115,7 +116,7 @@ type mutatorSpec struct {
 	Append     string            `yaml:"append"`      // an item with this text
 	Kind       content.Kind      `yaml:"kind"`        // of Append
 	KeepRecent int               `yaml:"keep_recent"` // items, as package compact does it
-	Saves      int64             `yaml:"saves"`       // so many tokens, as it says
+	Saves      int64             `yaml:"saves"`       // the number of tokens that it claims to save
 	Rewrites   bool              `yaml:"rewrites"`    // it replaces the transcript with itself
 	Fails      string            `yaml:"fails"`       // with this, after all that
 	Hangs      bool              `yaml:"hangs"`       // until it is stopped
@@ -215,7 +216,7 @@ func (c config) transcript() []content.Item {
 	return out
 }
 
-// model returns the scenario's model.
+// model returns the model of the scenario.
 func (sc *scenario) model(name string, script []byte) (model.Model, error) {
 	m, err := scripted.Parse(name, script)
 	if err != nil || sc.Stutters == "" && !sc.Lines {

@@ -66,7 +66,7 @@ type narrowing struct {
 	Limits limits  `yaml:"limits"`
 }
 
-// options are nil if the step says nothing.
+// options returns nil if the step has none.
 func (n narrowing) options() *events.TurnOptions {
 	if n.Rules == nil && n.Routes == nil && n.Limits == (limits{}) {
 		return nil

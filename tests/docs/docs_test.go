@@ -145,8 +145,8 @@ func (r *reader) prepare(t *testing.T, binaries, text string) {
 	}
 }
 
-// serve makes a server the one that the page means: by its address, or else the one that
-// programs find.
+// serve makes a server the one that the page refers to, by its address, or else the one
+// that programs find by default.
 func (r *reader) serve(t *testing.T, address, text string) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -159,13 +159,13 @@ func (r *reader) serve(t *testing.T, address, text string) {
 	}
 }
 
-// local replaces the addresses and folders of a page by those of the test.
+// local replaces the addresses and folders of a page with those of the test.
 func (r *reader) local(text string) string {
 	return strings.NewReplacer(append(r.moved, "127.0.0.1:4222", "127.0.0.1:"+r.port, "turnlog-4222", "turnlog-"+r.port,
 		"/tmp/", r.temp+"/", "/var/lib/", r.temp+"/", "/mnt/", r.temp+"/")...).Replace(text)
 }
 
-// usage matches what the words of a command stand for in a description of its usage.
+// usage matches the placeholders in the usage of a command.
 var usage = regexp.MustCompile(`\s(\[[A-Z-]|[A-Z]{2,}(\.\.\.)?(\s|$))`)
 
 // follow types the commands of a block.
@@ -221,7 +221,7 @@ func (r *reader) help(t *testing.T, c command) {
 	}
 }
 
-// These serve at an address that their command line names.
+// Programs that serve at an address that their command line names.
 const (
 	witness = "turnlog witness --sign-key"
 	another = "turnlog server --listen 127.0.0.1:4223"
@@ -293,7 +293,7 @@ func (r *reader) run(t *testing.T, c command) {
 	}
 }
 
-// shell returns a command that a shell will run, with all that it starts.
+// shell returns a command that a shell runs. It can be killed with all processes that it starts.
 func (r *reader) shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)

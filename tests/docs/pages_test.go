@@ -4,10 +4,10 @@ package docs
 
 // page is what running a page needs besides its text.
 type page struct {
-	servers int               // of a cluster that the page's programs find; 1 is a single server
-	before  []string          // commands that prepare what the page takes for granted
+	servers int               // of the cluster that the page's programs find; 1 is a single server
+	before  []string          // commands that prepare what the page assumes
 	skip    map[string]string // commands that do not run here, with the reason
-	quotes  map[string]string // blocks that are no commands, by their first line, with what they are
+	quotes  map[string]string // blocks that are not commands, by their first line, with what they are
 }
 
 const (

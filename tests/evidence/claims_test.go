@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
-// claims has a driver claim the session. What it says of itself is in c.
+// claims has a driver claim the session. The claim is c.
 func (s *stage) claims(by *keys.Signer, epoch uint64, c events.DriverClaimed, more ...events.Event) {
 	s.t.Helper()
 	last, err := s.cell.Journal().Last(s.t.Context(), "s-1")
@@ -28,7 +28,7 @@ func (s *stage) claims(by *keys.Signer, epoch uint64, c events.DriverClaimed, mo
 	s.extend(by, e)
 }
 
-// inNameOf has the signatures of entries from one on name another key than that which made them.
+// inNameOf makes the signatures of all entries from one on name a different key than the one that made them.
 func (s *stage) inNameOf(k *keys.Signer, from int) {
 	s.replay(func(m []*nats.Msg) []*nats.Msg {
 		for _, m := range m[from-1:] {
@@ -40,7 +40,7 @@ func (s *stage) inNameOf(k *keys.Signer, from int) {
 }
 
 // TestEveryFalseClaimIsFound has entries 1 to 9 of one driver, and claims that say what it checked, that its session was restored, or
-// that a stranger wrote in its name. Verifiers that check one signature of each key find what those find that check all.
+// that a stranger wrote in its name. Verifiers that check one signature of each key must find the same as those that check all.
 func TestEveryFalseClaimIsFound(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

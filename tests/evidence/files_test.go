@@ -139,7 +139,7 @@ func changedViews(t *testing.T) (rows []falsification) {
 	return rows
 }
 
-// changedPayloads changes bytes, with a hash and a view that fit them and a chain made again.
+// changedPayloads changes bytes, makes hash and view match, and rebuilds the chain.
 func changedPayloads(t *testing.T) (rows []falsification) {
 	t.Helper()
 	add := func(name string, records []journal.Record, kind verdict.Kind, seq uint64, exit int) {
@@ -169,7 +169,7 @@ func changedPayloads(t *testing.T) (rows []falsification) {
 	return rows
 }
 
-// rewrittenHistories are chains that a writer of journals made again from entries that no host writes.
+// rewrittenHistories are chains that a writer of journals rebuilt with entries that no host writes.
 func rewrittenHistories(t *testing.T) (rows []falsification) {
 	t.Helper()
 	add := func(name string, seq uint64, edit func(e []events.Entry) []events.Entry) {
@@ -244,7 +244,7 @@ func tombstones(t *testing.T) (rows []falsification) {
 	return rows
 }
 
-// anchored journals contradict, or no longer show, what was seen before.
+// anchored journals contradict or lack what was seen before.
 func anchored(t *testing.T) (rows []falsification) {
 	t.Helper()
 	records := seal(t, entries())

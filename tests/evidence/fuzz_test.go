@@ -51,32 +51,32 @@ func edited(random *rand.Rand, b []byte) []byte {
 	end = min(end, len(b))
 	part := bytes.Clone(b[at:end])
 	switch random.IntN(7) {
-	case 0: // one bit
+	case 0: // flip one bit
 		out := bytes.Clone(b)
 		out[at] ^= 1 << random.IntN(8)
 		return out
-	case 1: // a byte more
+	case 1: // insert a byte
 		return bytes.Join([][]byte{b[:at], {byte(random.IntN(256))}, b[at:]}, nil)
-	case 2: // a part less
+	case 2: // remove a part
 		return append(bytes.Clone(b[:at]), b[end:]...)
-	case 3: // a part twice
+	case 3: // duplicate a part
 		return bytes.Join([][]byte{b[:end], part, b[end:]}, nil)
-	case 4: // a part elsewhere
+	case 4: // move a part
 		to := random.IntN(len(b))
 		return bytes.Join([][]byte{b[:to], part, b[to:]}, nil)
-	case 5: // two lines swapped
+	case 5: // swap two lines
 		lines := bytes.SplitAfter(b, []byte("\n"))
 		i, j := random.IntN(len(lines)), random.IntN(len(lines))
 		lines[i], lines[j] = lines[j], lines[i]
 		return bytes.Join(lines, nil)
-	default: // a word in another case, or in the place of another
+	default: // change the case of a word, or replace it with another
 		words := []string{"approved", "denied", "ada", "bob", `"seq"`, `"SEQ"`, `"kind"`, `"Kind"`, "true", "false", "c1", "c2"}
 		from, to := words[random.IntN(len(words))], words[random.IntN(len(words))]
 		return []byte(strings.Replace(string(b), from, to, 1+random.IntN(3)))
 	}
 }
 
-// same reports whether two exports say the same, whatever the layout of their lines.
+// same reports whether two exports have the same content, regardless of the layout of their lines.
 func same(a, b []byte) bool {
 	read := func(b []byte) (all []any) {
 		d := json.NewDecoder(bytes.NewReader(b))

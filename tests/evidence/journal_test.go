@@ -120,7 +120,7 @@ func export(t testing.TB, records []journal.Record) []string {
 	return strings.SplitAfter(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
-// replaced puts other bytes in the place of an entry, and chains those after it again.
+// replaced replaces the bytes of an entry, and rebuilds the chain after it.
 func replaced(t testing.TB, records []journal.Record, n int, payload []byte) []journal.Record {
 	t.Helper()
 	out := slices.Clone(records[:n])

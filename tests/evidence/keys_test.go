@@ -26,7 +26,7 @@ type cast struct {
 	t                     *testing.T
 	root                  *keys.Signer
 	node, other, ada, gpu *keys.Signer
-	stranger              *keys.Signer // whom no directory has
+	stranger              *keys.Signer // in no directory
 	dir                   keys.Directory
 }
 
@@ -55,7 +55,7 @@ func (c *cast) add(name string, roles ...keys.Role) *keys.Signer {
 	return k
 }
 
-// signedEntries are those of entries, whose acts are signed: the input and the decision by ada, the result by gpu.
+// signedEntries returns the entries with signed acts: the input and the decision by ada, the result by gpu.
 func (c *cast) signedEntries() []events.Entry {
 	list := entries()
 	list[0].Events[0] = events.DriverClaimed{Epoch: 1, Node: "n1", Key: c.node.ID(), Keys: 1}
@@ -228,7 +228,7 @@ func rewriteEnd(c *cast, r []journal.Record) []journal.Record {
 	return again
 }
 
-// forgedKeys change whose the keys are.
+// forgedKeys change the owners of the keys.
 func forgedKeys() map[string]forgery {
 	directory := func(edit func(k []keys.Key, at content.Time)) func(*cast, []journal.Record) []journal.Record {
 		return func(c *cast, r []journal.Record) []journal.Record {
@@ -280,7 +280,7 @@ func edited1[E events.Event](ev events.Event, edit func(*E)) events.Event {
 	return e
 }
 
-// forgedActs are journals that their driver wrote, and that say something else than people and workers signed.
+// forgedActs are journals in which the driver wrote something else than people and workers signed.
 func forgedActs() map[string]forgery {
 	lie := func(edit func(c *cast, e []events.Entry)) func(*cast, []journal.Record) []journal.Record {
 		return func(c *cast, _ []journal.Record) []journal.Record {

@@ -31,17 +31,17 @@ import (
 
 const subject = "turnlog.journal.s-1"
 
-// stage is a deployment with the journal of one session, whose operator can do everything with its streams but sign.
+// stage is a deployment with the journal of one session. Its operator can change all streams, but cannot sign.
 type stage struct {
 	*cast
 
 	cell   *jetstream.Cell
 	nc     *nats.Conn
 	end    journal.Head    // when the session was at rest
-	known  *keys.Directory // that the auditor has
-	failed error           // why the auditor could not get it
+	known  *keys.Directory // the directory that the auditor has
+	failed error           // why the auditor could not get a directory
 
-	restores []verdict.Restore // that the deployment says it had
+	restores []verdict.Restore // restores that the deployment records
 }
 
 // newStage starts a server for the tests of a table, which run one after the other, each with prepare.
@@ -56,7 +56,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// prepare begins again, with other keys.
+// prepare starts over with other keys.
 func (s *stage) prepare(t *testing.T) {
 	t.Helper()
 	s.cast = newCast(t)
@@ -141,7 +141,7 @@ func (s *stage) messages() (out []*nats.Msg) {
 	return out
 }
 
-// replay replaces the messages of the journal by others.
+// replay replaces the messages of the journal.
 func (s *stage) replay(edit func(m []*nats.Msg) []*nats.Msg) {
 	s.t.Helper()
 	all := s.messages()
@@ -185,7 +185,7 @@ type scene struct {
 	exit int          // with --require signed
 }
 
-// TestEveryFalsifiedStreamIsFound has journals that were changed in their stream, and what was forged beside them.
+// TestEveryFalsifiedStreamIsFound verifies journals that were changed in their stream, some with other forged data.
 func TestEveryFalsifiedStreamIsFound(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -395,7 +395,7 @@ func forgedEntriesInStreams() []scene {
 }
 
 func tombstonesInStreams() []scene {
-	// bury appends a tombstone that may lie, by a keeper or somebody with a key, and removes entries from the front.
+	// bury appends a possibly false tombstone, signed by a keeper or another key, and removes entries from the front.
 	bury := func(by func(s *stage) *keys.Signer, d events.SessionDeleted, removed int) func(*stage) {
 		return func(s *stage) {
 			s.extend(by(s), entry(1, d))
@@ -443,7 +443,7 @@ func (s *stage) linked(after journal.Head, e events.Entry) *nats.Msg {
 	}}
 }
 
-// revokedKeys judge the journal by dates.
+// revokedKeys are directories in which the dates of keys decide.
 func revokedKeys() []scene {
 	ended := func(n int, r keys.Revocation) func(*stage) {
 		return func(s *stage) {
@@ -464,7 +464,7 @@ func revokedKeys() []scene {
 	}
 }
 
-// publishedDirectories are what the auditor finds in the deployment.
+// publishedDirectories are directories that the auditor finds in the deployment.
 func publishedDirectories() []scene {
 	published := func(do func(s *stage)) func(*stage) {
 		return func(s *stage) {

@@ -30,11 +30,11 @@ type ledger struct {
 	log     *logWorld // the keys
 	state   headlog.State
 	number  uint64
-	before  headlog.State // when it had one leaf less
+	before  headlog.State // before its last leaf
 	earlier headlog.Proof // of the session, which an auditor kept
 }
 
-// begin begins another log, with the journal and its head.
+// begin starts another log, with the journal and its head.
 func (l *ledger) begin(t *testing.T) {
 	t.Helper()
 	l.prepare(t)
@@ -133,7 +133,8 @@ func (l *ledger) again() {
 	l.perform(list, nil)
 }
 
-// restored has the operator say that the deployment was restored now, from a backup that began after a while. The session may say so, too.
+// restored records that the deployment was restored now, from a backup that began after a given time. With says, the session records it,
+// too.
 func (l *ledger) restored(after time.Duration, says bool) {
 	l.t.Helper()
 	by := events.Restored{Backup: "b1", Taken: content.TimeOf(time.Now().Add(after))}
@@ -145,8 +146,8 @@ func (l *ledger) restored(after time.Duration, says bool) {
 	}
 }
 
-// TestEveryFalsifiedLogIsFound has logs that were changed, and journals that were changed after they were logged. An
-// auditor has an earlier proof, and exits as observer log audit does.
+// TestEveryFalsifiedLogIsFound audits logs that were changed, and journals that were changed after they were logged.
+// The auditor has an earlier proof, and exits as observer log audit does.
 func TestEveryFalsifiedLogIsFound(t *testing.T) {
 	t.Parallel()
 	l := &ledger{stage: newStage(t), log: newLogWorld(t)}

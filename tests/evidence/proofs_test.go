@@ -18,7 +18,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// logWorld is a log with the head of s-1 among others, its witnesses, and who trusts them.
+// logWorld is a log with the head of s-1 among others, its witnesses, and a policy that trusts them.
 type logWorld struct {
 	tb     testing.TB
 	key    note.Signer
@@ -89,7 +89,7 @@ func (w *logWorld) grow(size int) headlog.State {
 	return s
 }
 
-// prove returns the proof of a leaf in a checkpoint that some signed.
+// prove returns the proof of a leaf in a checkpoint that the given keys signed.
 func (w *logWorld) prove(at int64, by ...note.Signer) headlog.Proof {
 	w.tb.Helper()
 	c := w.state.Checkpoint()
@@ -216,8 +216,8 @@ func TestEveryFalsifiedProofIsFound(t *testing.T) {
 	}
 }
 
-// FuzzNoChangedProofIsWitnessed edits a proof at random, its checkpoint and cosignatures among the rest. What still
-// proves the head must say exactly what the proof says, no matter who else signed it.
+// FuzzNoChangedProofIsWitnessed edits a proof at random, including its checkpoint and cosignatures. A proof that is
+// still valid must say exactly what the original says, regardless of additional signatures.
 func FuzzNoChangedProofIsWitnessed(f *testing.F) {
 	w := newLogWorld(f)
 	whole := w.whole()
@@ -246,8 +246,8 @@ func FuzzNoChangedProofIsWitnessed(f *testing.F) {
 	})
 }
 
-// FuzzNoChangedPayloadIsAnchored edits the bytes of an entry at random, and makes the hashes, the views and the chain
-// after it again, as a writer of journals can.
+// FuzzNoChangedPayloadIsAnchored edits the bytes of an entry at random, and rebuilds the hashes, the views and the
+// chain after it, as a writer of journals can.
 func FuzzNoChangedPayloadIsAnchored(f *testing.F) {
 	records := seal(f, entries())
 	for seed := range uint64(300) {

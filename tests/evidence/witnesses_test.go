@@ -18,12 +18,12 @@ import (
 // shown is what an operator shows to a witness that has cosigned the log with eight leaves.
 type shown struct {
 	log headlog.State
-	old int64  // from where the proof says that it continues
+	old int64  // the size that the proof continues from
 	by  string // whose key signs it: "": that of the log; other: another one; none: no key
 }
 
-// TestNoWitnessCosignsAnotherHistory has an operator who holds the key of the log, and shows another log than before. What
-// no witness of a policy cosigns, no proof has.
+// TestNoWitnessCosignsAnotherHistory has an operator with the key of the log show a different log than before. Without the
+// cosignatures of witnesses, no proof of it is valid.
 func TestNoWitnessCosignsAnotherHistory(t *testing.T) {
 	t.Parallel()
 	l := newLogWorld(t)
@@ -101,7 +101,7 @@ func TestNoWitnessCosignsAnotherHistory(t *testing.T) {
 	}
 }
 
-// continuing is the proof that a log continues one of an earlier size, as far as there is one.
+// continuing returns the proof that a log extends its earlier size, if there is one.
 func continuing(t *testing.T, s headlog.State, old int64) tlog.TreeProof {
 	t.Helper()
 	at := s.Checkpoint().Tree

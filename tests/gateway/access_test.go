@@ -29,7 +29,7 @@ func tokenOf(name string) string { return "the-token-of-" + name }
 // as sends a request as a person.
 func as(name string) request { return with("Authorization", "Bearer "+tokenOf(name)) }
 
-// withPeople has a gateway know people of each role.
+// withPeople configures a gateway with a person of each role.
 func withPeople(t *testing.T) func(*gateway.Config) {
 	t.Helper()
 	var file strings.Builder
@@ -131,7 +131,7 @@ func TestTheSessionOfAnotherPersonIsNotThere(t *testing.T) {
 	})
 }
 
-// TestWhyASessionWasDeletedIsForThoseWhoSeeAll has people ask for a session whose owner is gone with it.
+// TestWhyASessionWasDeletedIsForThoseWhoSeeAll has people read a deleted session, whose owner is no longer known.
 func TestWhyASessionWasDeletedIsForThoseWhoSeeAll(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -179,7 +179,7 @@ func TestAShortTokenIsRefused(t *testing.T) {
 	}
 }
 
-// TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs has another site lead a browser that has a token to the gateway with another one.
+// TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs has another site link a logged-in browser to the gateway with a different token.
 func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -207,7 +207,7 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 				t.Errorf("%+v: %d %v", row, a.status, a.header)
 			}
 		}
-		// The form that asks for a token has it in no address. A proxy's token does not become the browser's.
+		// The login form puts the token into no address. A proxy's token does not become the browser's.
 		form := func(token string, change ...request) answer {
 			return g.do(http.MethodPost, "/", "token="+token, append([]request{func(r *http.Request) {
 				r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Sec-Fetch-Site": {"same-origin"}}
@@ -227,7 +227,7 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 	})
 }
 
-// TestAReaderThatDoesNotReadIsCutOff has readers that hold what a gateway has for them.
+// TestAReaderThatDoesNotReadIsCutOff has readers that stop reading.
 func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -257,7 +257,8 @@ func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 	})
 }
 
-// TestMetadataHasFewKeys sends a small request that would cost much, and says whose a session is, and of which folder of an editor.
+// TestMetadataHasFewKeys sends a small request that would be expensive, and metadata that sets the owner or the folder of an
+// editor.
 func TestMetadataHasFewKeys(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -297,7 +298,7 @@ func TestAChatIsNotContinuedInTheSessionOfAnotherPerson(t *testing.T) {
 	})
 }
 
-// A command's ID is not a secret: another person who sends it has no part in the session that it opened.
+// A command's ID is not a secret: another person who sends it gets no access to the session that it opened.
 func TestTheCommandOfAnotherPersonOpensNothing(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -310,7 +311,7 @@ func TestTheCommandOfAnotherPersonOpensNothing(t *testing.T) {
 	})
 }
 
-// What balances the load has no token, and asks a machine by its address.
+// A load balancer has no token and uses the address of a machine.
 func TestProbesNeedNoToken(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -350,7 +351,7 @@ func TestProbesNeedNoToken(t *testing.T) {
 	})
 }
 
-// TestAListSaysWhoMayDecide has a session lose the worker of a call, about which a viewer decides nothing.
+// TestAListSaysWhoMayDecide has a session lose the worker of a call. A viewer may not decide about it.
 func TestAListSaysWhoMayDecide(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -438,7 +439,7 @@ func TestAKeyIsOfOneCommandOfOnePerson(t *testing.T) {
 			use{"an opening with the key of a decision", "/api/sessions", fields{"id": "hers", "text": "Stamp"}, "ada", "approves"},
 			use{"input with the key that opened it", input, fields{"text": "x"}, "ada", "opens"},
 		)
-		for range 2 { // what is repeated is no other command
+		for range 2 { // a repetition is not another command
 			g.ok(http.MethodPost, one, fields{"decision": "approve", "input": fields{"n": 5}}, as("ops"), key("approves"))
 			g.ok(http.MethodPost, "/api/sessions", fields{"id": "hers", "text": "Stamp"}, as("ada"), key("opens"))
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// run is what these tests look at in the events of a run.
+// run has the parts of a run's events that these tests check.
 type run struct {
 	types    []string
 	text     string
@@ -203,7 +203,8 @@ func TestAThreadOfAGUIDecides(t *testing.T) {
 	})
 }
 
-// TestARetriedDecisionIsAboutWhatItDecided repeats a decision that names the call, while another question about the call waits.
+// TestARetriedDecisionIsAboutWhatItDecided repeats a decision that names the call while another question about the call is
+// pending.
 func TestARetriedDecisionIsAboutWhatItDecided(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

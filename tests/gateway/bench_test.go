@@ -115,7 +115,7 @@ func (w *writer) append(all ...events.Event) {
 	w.head = head
 }
 
-// follower is a client that follows a session over a connection of its own, with as little memory as possible.
+// follower is a client that follows a session over a connection of its own, using as little memory as possible.
 type follower struct {
 	conn  net.Conn
 	lines *bufio.Reader
@@ -152,8 +152,8 @@ func percentile(all []time.Duration, p float64) float64 {
 	return float64(all[int(p*float64(len(all)-1))].Microseconds())
 }
 
-// BenchmarkAppendToClient measures the time from the append of an entry until a client of the gateway has it, next to that
-// until a plain subscription has it.
+// BenchmarkAppendToClient measures the time from the append of an entry until a client of the gateway has it, and for
+// comparison until a plain subscription has it.
 func BenchmarkAppendToClient(b *testing.B) {
 	s := newSite(b)
 	w, f := s.writer("s"), s.follower(s.gateway(), "s")
@@ -252,8 +252,8 @@ func BenchmarkFollowers(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkResponses measures turns over the Responses API, by 32 clients at once, with everything in this process: each turn in a session of its
-// own, or in that of the turn before.
+// BenchmarkResponses measures turns over the Responses API, by 32 clients at once, with everything in this process: each turn in a new session,
+// or in the session of the previous turn.
 func BenchmarkResponses(b *testing.B) {
 	s := newSite(b)
 	node := s.Node(actor.Config{Models: func(name string, data []byte) (model.Model, error) { return scripted.Parse(name, data) }})

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/gateway"
 )
 
-// description is what GET /openapi.json says, by which every answer in these tests is checked.
+// description is the document of GET /openapi.json, against which every answer in these tests is checked.
 type description struct {
 	paths   *http.ServeMux // finds the path in the description
 	doc     map[string]any

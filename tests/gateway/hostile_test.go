@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// posts are paths that take a body, with the names of a session and of what is in it.
+// posts returns the paths that take a body, for a session and its parts.
 func posts() []string {
 	return []string{
 		"/api/sessions", "/api/sessions/hers/input", "/api/sessions/hers/cancel", "/api/sessions/hers/close", "/api/sessions/hers/fork", "/api/approvals/hers/t1-r1-c1-g1",
@@ -19,7 +19,7 @@ func posts() []string {
 	}
 }
 
-// TestHugeBodiesAreRefused sends more than a request may have, of which little is read.
+// TestHugeBodiesAreRefused sends bodies over the limit, of which the gateway must read little.
 func TestHugeBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -47,7 +47,7 @@ func TestHugeBodiesAreRefused(t *testing.T) {
 	})
 }
 
-// TestNoPathLeadsPastTheGuard asks without a token, for what a cleaner or a decoder of paths may take for something else.
+// TestNoPathLeadsPastTheGuard sends requests without a token, with paths that cleaning or decoding may change.
 func TestNoPathLeadsPastTheGuard(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

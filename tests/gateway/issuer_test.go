@@ -33,7 +33,7 @@ func newIssuer(t testing.TB) *issuer {
 	return p
 }
 
-// admits has a gateway admit people of the provider, and one with a token.
+// admits configures a gateway to admit people of the provider, and one person with a token.
 func (p *issuer) admits(t testing.TB, more ...string) func(*gateway.Config) {
 	t.Helper()
 	dir := t.TempDir()

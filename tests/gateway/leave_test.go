@@ -16,7 +16,7 @@ import (
 	"github.com/turnlog/turnlog/gateway"
 )
 
-// stalling is a connection to NATS that stops, once it may read only so much more.
+// stalling is a connection to NATS that stops after a number of bytes, once that is set.
 type stalling struct {
 	nats.InProcessConnProvider
 
@@ -44,7 +44,7 @@ func (c stallingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAClientThatLeavesStopsTheVerification reads a journal over a connection that stands still in the middle of it.
+// TestAClientThatLeavesStopsTheVerification reads a journal over a connection that stalls in the middle.
 func TestAClientThatLeavesStopsTheVerification(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

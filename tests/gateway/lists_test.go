@@ -176,7 +176,7 @@ func TestAListReadsWhatHasChanged(t *testing.T) {
 	})
 }
 
-// TestAnOperatorSeesWhatQueuesHaveToDo has a call wait for a worker that is gone.
+// TestAnOperatorSeesWhatQueuesHaveToDo has a call wait for a worker that has stopped.
 func TestAnOperatorSeesWhatQueuesHaveToDo(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -263,7 +263,7 @@ func TestPeopleSeeWhatTheirSessionsUsed(t *testing.T) {
 	})
 }
 
-// TestRequestsShareAnExamination has the pages of several operators ask what is stuck.
+// TestRequestsShareAnExamination has the pages of several operators request the stuck sessions.
 func TestRequestsShareAnExamination(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -301,10 +301,10 @@ func TestRequestsShareAnExamination(t *testing.T) {
 		all("examination 1")
 		<-time.After(4 * time.Second)
 		all("examination 1")
-		<-time.After(2 * time.Second) // news are not hidden for longer
+		<-time.After(2 * time.Second) // changes are visible after that
 		all("examination 2")
 
-		// The one whose request examines leaves.
+		// The client whose request runs the examination disconnects.
 		<-time.After(time.Minute)
 		ctx, leave := context.WithCancel(w.Ctx)
 		left := make(chan error)
@@ -329,7 +329,7 @@ func TestRequestsShareAnExamination(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreReadOnceForAllPages has a gateway list questions again and again. Decisions elsewhere show at once.
+// TestQuestionsAreReadOnceForAllPages has a gateway list questions repeatedly. Decisions elsewhere show at once.
 func TestQuestionsAreReadOnceForAllPages(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

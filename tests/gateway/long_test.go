@@ -24,8 +24,8 @@ const stampsFirst = `replies:
     repeat: true
 `
 
-// most is how many messages a gateway may get for a request. To read a session once takes up to 500, as many as there may be
-// entries after its snapshot.
+// most is how many messages a gateway may get for a request. Reading a session takes up to 500, the maximum number of
+// entries after a snapshot.
 const most = 2000
 
 // TestWhatRequestsReadDoesNotGrowWithASession counts the messages that a gateway gets from the server for requests about a
@@ -74,7 +74,7 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 			}
 		}
 		_ = s.Close(w.Ctx)
-		// the messages of the newest turns, as a client has them that was opened lately
+		// the messages of the newest turns, as a new client has them
 		var lately struct{ Messages []fields }
 		g.ok(http.MethodGet, "/api/chat/"+id, nil).in(t, &lately)
 		if n := len(lately.Messages); n != 200 {
@@ -151,7 +151,7 @@ func TestWhatRequestsReadDoesNotGrowWithASession(t *testing.T) {
 			}
 		}
 
-		// a client that has the newest turns goes on
+		// a client that has the newest turns continues
 		g.ok(http.MethodGet, "/api/chat/"+id, nil).in(t, &lately)
 		resp, err := g.send(http.MethodPost, "/api/chat", chatOf(id, append(lately.Messages, says("msg-of-the-chat-2", "More"))...)) //nolint:bodyclose // read closes it
 		if err != nil {

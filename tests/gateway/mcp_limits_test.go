@@ -16,8 +16,8 @@ import (
 	"github.com/turnlog/turnlog/gateway/people"
 )
 
-// TestAPersonWhoNeverAnswersHoldsNoCall asks a client of MCP whose person has left. The call ends, and the question is decided
-// elsewhere.
+// TestAPersonWhoNeverAnswersHoldsNoCall asks an MCP client whose person never answers. The call ends, and the question is
+// decided elsewhere.
 func TestAPersonWhoNeverAnswersHoldsNoCall(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -46,7 +46,7 @@ func TestAPersonWhoNeverAnswersHoldsNoCall(t *testing.T) {
 	})
 }
 
-// TestProgressOfMCPEndsWithItsCall lets a session go on after a call of which a client was told.
+// TestProgressOfMCPEndsWithItsCall continues a session after a call whose progress a client got.
 func TestProgressOfMCPEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	for _, version := range versions {
@@ -80,7 +80,8 @@ func TestProgressOfMCPEndsWithItsCall(t *testing.T) {
 	}
 }
 
-// TestAPersonHasSoManySessionsOfMCP begins more than a gateway keeps, as a client that never ends them does.
+// TestAPersonHasSoManySessionsOfMCP opens more MCP sessions than a gateway keeps, as a client that never ends them
+// does.
 func TestAPersonHasSoManySessionsOfMCP(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

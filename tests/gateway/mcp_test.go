@@ -54,7 +54,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// host connects a client. answer answers what it is asked; nil: it cannot be asked.
+// host connects a client. answer answers its questions; nil: it cannot be asked.
 func (s *service) host(version, token string, answer func(*mcp.ElicitParams) *mcp.ElicitResult) *host {
 	s.w.T.Helper()
 	h := &host{t: s.w.T}
@@ -84,7 +84,7 @@ func (s *service) host(version, token string, answer func(*mcp.ElicitParams) *mc
 
 func (h *host) close() { _ = h.session.Close() }
 
-// progress returns what a host was told. Its notifications may come to it after the result that they are before.
+// progress returns the progress that a host received. Notifications may arrive after the result that follows them.
 func (h *host) progress() []string {
 	synctest.Wait()
 	h.mu.Lock()
@@ -92,7 +92,7 @@ func (h *host) progress() []string {
 	return slices.Clone(h.lines)
 }
 
-// result is what a call of a tool came to.
+// result is the result of a tool call.
 type result struct {
 	Session, Turn, State string
 	Pending              []struct{ Approval, Tool, Asks string }
@@ -214,7 +214,7 @@ func TestAnMCPSessionIsOfOnePerson(t *testing.T) {
 	})
 }
 
-// stamping is a world with a tool for which a person is asked, and a gateway of which all people are served.
+// stamping runs a node with a tool that needs approval, and a gateway for all people.
 func stamping(t *testing.T, w *world) (g *service, drain func()) {
 	t.Helper()
 	stamp, err := tool.Func("stamp", "Stamps.", func(_ context.Context, in struct {
@@ -271,7 +271,8 @@ func TestApprovalsAreElicited(t *testing.T) {
 					t.Errorf("decided by %q", by)
 				}
 
-				// Who cannot be asked, may not decide, or puts it off learns what is pending. It is decided elsewhere.
+				// A client that cannot be asked, may not decide, or postpones the decision sees what is pending. It is decided
+				// elsewhere.
 				user := func(*mcp.ElicitParams) *mcp.ElicitResult { t.Error("a user was asked"); return choose("approve", "") }
 				later := func(*mcp.ElicitParams) *mcp.ElicitResult { return &mcp.ElicitResult{Action: "cancel"} }
 				for _, c := range []struct {
@@ -291,7 +292,7 @@ func TestApprovalsAreElicited(t *testing.T) {
 					}
 				}
 
-				// An answer for always covers the other call.
+				// A permanent approval covers the other call.
 				always := g.host(version, "approver-token", func(*mcp.ElicitParams) *mcp.ElicitResult { return choose("approve always", "") })
 				if r := always.call("turnlog", fields{"prompt": "Stamp"}); r.text != "stamp 1 and stamp 2" {
 					t.Errorf("always: %+v", r)
@@ -407,7 +408,8 @@ func TestACallOfMCPOutlivesAConnection(t *testing.T) {
 	}
 }
 
-// TestAStreamOfMCPIsKeptOpen has a call whose agent says nothing for an hour, which is longer than a response may take.
+// TestAStreamOfMCPIsKeptOpen has a call whose agent sends nothing for an hour, which is longer than a response may
+// take.
 func TestAStreamOfMCPIsKeptOpen(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

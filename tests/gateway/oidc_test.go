@@ -44,7 +44,7 @@ func (b *browser) get(s *service, method, path string, change ...request) answer
 	return a
 }
 
-// atProvider goes where a gateway sends a browser to, and returns where the provider sends it back to.
+// atProvider follows a gateway's redirect to the provider, and returns where the provider redirects to.
 func (p *issuer) atProvider(t testing.TB, a answer) string {
 	t.Helper()
 	if a.status != http.StatusSeeOther {
@@ -143,7 +143,7 @@ func ofAnother(p *issuer, claims map[string]any) string {
 	return p.Another().Sign(claims)
 }
 
-// proof is what is wrong with what a provider says.
+// proof is one fault in a provider's answers.
 type proof struct {
 	claims map[string]any
 	sign   func(*issuer, map[string]any) string
@@ -168,7 +168,7 @@ func proofs() map[string]proof {
 	}
 }
 
-// TestALoginThatProvesNothingIsRefused has a provider, or who claims to be it, send browsers back with all kinds of tokens.
+// TestALoginThatProvesNothingIsRefused has a provider, or an impostor, send browsers back with all kinds of invalid tokens.
 func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -186,7 +186,7 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 			if p.Sign = sign; row.sign != nil {
 				p.Sign = func(c map[string]any) string { return row.sign(p, c) }
 			}
-			<-time.After(time.Minute) // keys that there are not may be asked for again
+			<-time.After(time.Minute) // missing keys may be requested again after this
 			var b browser
 			a := b.get(g, http.MethodGet, p.atProvider(w.T, b.get(g, http.MethodGet, "/login")))
 			if row.status == http.StatusOK {
@@ -218,7 +218,7 @@ func TestALoginThatProvesNothingIsRefused(t *testing.T) {
 		if a := again.get(g, http.MethodGet, back); a.status != http.StatusUnauthorized || len(again.cookies) != 0 {
 			t.Errorf("the code again: %d %v", a.status, again.cookies)
 		}
-		// What one cookie is, another is not, and none is of another key.
+		// No cookie passes as another one, or under another key.
 		swapped := browser{map[string]*http.Cookie{"turnlog_session_8410": {Name: "turnlog_session_8410", Value: kept.Value}}}
 		if a := swapped.get(g, http.MethodGet, "/api/me"); a.status != http.StatusUnauthorized {
 			t.Errorf("the cookie of a login as that of a session: %d", a.status)
@@ -276,7 +276,7 @@ func TestClaimsThatAreNotInTheIDTokenAreAskedFor(t *testing.T) {
 	})
 }
 
-// TestALoginBeginsWhereItEnds begins a login at another address of the gateway, as one that opens the address that the command prints.
+// TestALoginBeginsWhereItEnds starts a login at another address of the gateway, such as the one that the command prints.
 func TestALoginBeginsWhereItEnds(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -336,7 +336,7 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 			}
 		}
 
-		// Another key counts at once, and its keys are kept while the provider is down.
+		// A new key is valid at once, and keys stay valid while the provider is down.
 		old := p.Sign(p.Ada(nil))
 		p.Rotate("k2")
 		if a := bearer(p.Sign(p.Ada(nil))); a.status != http.StatusOK {
@@ -354,7 +354,7 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 		bearer(p.Sign(p.Ada(nil))).problem(t, http.StatusServiceUnavailable, "no_provider")
 		p.Down.Store(false)
 
-		// Tokens with keys that there are not do not become as many requests to the provider.
+		// Tokens with unknown keys do not each cause a request to the provider.
 		<-time.After(time.Minute)
 		before, began := p.Asks.Load(), time.Now()
 		for range 30 {
@@ -366,7 +366,8 @@ func TestATokenOfAProviderIsOne(t *testing.T) {
 	})
 }
 
-// TestTheAddressAndTheNameAreConfigured has browsers reach gateways with TLS, under names that are no addresses of mail.
+// TestTheAddressAndTheNameAreConfigured has browsers reach gateways over TLS, as people whose names are not email
+// addresses.
 func TestTheAddressAndTheNameAreConfigured(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

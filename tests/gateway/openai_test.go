@@ -25,7 +25,7 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// response is what these tests look at.
+// response has the parts of a response that these tests check.
 type response struct {
 	ID     string
 	Status string

@@ -40,7 +40,7 @@ func TestABrowserEntersWithThePrintedAddress(t *testing.T) {
 		if a := fetch(http.MethodGet, "/api/me", with); a.status != http.StatusOK {
 			t.Errorf("a request of the page: %d", a.status)
 		}
-		// The page of another site has the cookie sent, in browsers that do not hold back.
+		// A page of another site makes old browsers send the cookie.
 		other := http.Header{"Cookie": with["Cookie"], "Origin": {"http://evil.example"}, "Sec-Fetch-Site": {"cross-site"}}
 		if a := fetch(http.MethodPost, "/api/sessions", other); a.status != http.StatusForbidden {
 			t.Errorf("a request of another site: %d", a.status)
@@ -88,7 +88,7 @@ func TestGatewaysOnOneMachineDoNotLogEachOtherOut(t *testing.T) {
 	})
 }
 
-// TestOpenAPIDescribesEveryOperation has each operation name its outcome, its errors and what identifies it.
+// TestOpenAPIDescribesEveryOperation checks that each operation has an ID, its outcome and its errors.
 func TestOpenAPIDescribesEveryOperation(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -135,7 +135,7 @@ func TestOpenAPIDescribesEveryOperation(t *testing.T) {
 	})
 }
 
-// TestACallIsExplained has the gateway say what a journal records about a call.
+// TestACallIsExplained has the gateway explain a call from the journal.
 func TestACallIsExplained(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

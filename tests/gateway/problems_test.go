@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// TestBadInputSaysWhatToDo has each answer be a problem that says what to do, and changes nothing.
+// TestBadInputSaysWhatToDo sends bad requests. Each must get a problem that says what to do, and change nothing.
 func TestBadInputSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -87,7 +87,8 @@ func TestBadInputSaysWhatToDo(t *testing.T) {
 	})
 }
 
-// TestAGatewayThatLosesNATSSaysSo has a gateway without NATS refuse requests and tell its streams, whose readers go on at another one.
+// TestAGatewayThatLosesNATSSaysSo has a gateway without NATS refuse requests and end its streams, whose readers continue at another
+// one.
 func TestAGatewayThatLosesNATSSaysSo(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

@@ -142,7 +142,7 @@ func TestAReaderSeesEverythingOnceWhileNodesAndGatewaysDie(t *testing.T) {
 		id := services[0].open(map[string]any{"id": "long"})
 		stopped := make(chan struct{})
 		done := make(chan struct{})
-		go func() { // something dies every few seconds, for as long as there is something to read
+		go func() { // something is killed every few seconds, while there is something to read
 			defer close(done)
 			for n := 1; ; n++ {
 				select {
@@ -269,7 +269,7 @@ func TestAStreamBeginsNowOrAnywhere(t *testing.T) {
 	})
 }
 
-// A gateway that did not follow a reply from its beginning has its text within seconds, long before the reply ends.
+// A gateway that did not follow a reply from its start gets its text within seconds, long before the reply ends.
 func TestAReaderThatComesInTheMiddleOfAReplyCatchesUp(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

@@ -19,7 +19,8 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// TestASubAgentIsOfWhoOpenedItsCaller has an approver, whose role is not about the agents here, open a session, and others work for it.
+// TestASubAgentIsOfWhoOpenedItsCaller has an approver, whose role does not cover these agents, open a session that other sessions work
+// for.
 func TestASubAgentIsOfWhoOpenedItsCaller(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -102,7 +103,7 @@ func TestASubAgentIsOfWhoOpenedItsCaller(t *testing.T) {
 		g.ok(http.MethodPost, "/api/approvals/grandchild/t1-r1-c1-g1", fields{"decision": "deny"}, as("ann"))
 		g.do(http.MethodPost, "/api/approvals/orphan/t1-r1-c1-g1", fields{"decision": "deny"}, as("ann")).problem(t, http.StatusNotFound, "no_session")
 
-		// She gave it work and may not talk to it herself: it is of an agent of which she opens no sessions.
+		// She may not send it input herself, since she may not open sessions of its agent.
 		for _, path := range []string{"/api/sessions/child/input", "/api/chat/child/stop"} {
 			g.do(http.MethodPost, path, fields{"text": "x"}, as("ann")).problem(t, http.StatusForbidden, "forbidden")
 		}
@@ -111,7 +112,7 @@ func TestASubAgentIsOfWhoOpenedItsCaller(t *testing.T) {
 		session("others-child", "other", "")
 		g.ok(http.MethodPost, "/api/sessions/others-child/input", fields{"text": "x"}, as("ada"))
 
-		// What the caller was is gone with it.
+		// With the caller deleted, its owner is unknown.
 		node.Drain(w.T)
 		last, err := w.Cell.Journal().Last(w.Ctx, "caller")
 		if err != nil {
@@ -131,8 +132,8 @@ func TestASubAgentIsOfWhoOpenedItsCaller(t *testing.T) {
 	})
 }
 
-// TestAGuessedNameOpensNoSubAgentsSession has a person guess what the session of a call will be called, which
-// would then answer the call.
+// TestAGuessedNameOpensNoSubAgentsSession has a person guess the ID of a call's session, which would then
+// answer the call.
 func TestAGuessedNameOpensNoSubAgentsSession(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -178,7 +179,7 @@ func TestAGuessedNameOpensNoSubAgentsSession(t *testing.T) {
 	})
 }
 
-// TestAQuestionOfASubAgentIsListedOnce has a sub-agent ask, for which its caller asks, too.
+// TestAQuestionOfASubAgentIsListedOnce has a sub-agent ask a question, which its caller asks, too.
 func TestAQuestionOfASubAgentIsListedOnce(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
@@ -211,7 +212,7 @@ func TestAQuestionOfASubAgentIsListedOnce(t *testing.T) {
 			g.ok(http.MethodGet, "/api/approvals"+query, nil, as(who)).in(t, &out)
 			return fmt.Sprint(out.Approvals)
 		}
-		const first, second = "hers-t1-r1-c1 t1-r1-c1-g1", "hers-t1-r1-c1 t1-r1-c2-g1" // of the sub-agent; the second is not asked above yet
+		const first, second = "hers-t1-r1-c1 t1-r1-c1-g1", "hers-t1-r1-c1 t1-r1-c2-g1" // of the sub-agent; its caller does not ask the second one yet
 		for _, row := range [][3]string{
 			{"", "ops", "[{hers t1-r1-c1-g1 true} {" + second + " true}]"},
 			{"", "ada", "[{hers t1-r1-c1-g1 false} {" + second + " false}]"},

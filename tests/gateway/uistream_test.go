@@ -43,7 +43,7 @@ type chunks struct {
 	asked  []string // approvals
 	finish string
 	meta   struct{ FinishReason string }
-	whole  bool // it ended as it should
+	whole  bool // it ended correctly
 }
 
 func (c *chunks) read(t testing.TB, resp *http.Response) {

@@ -206,7 +206,7 @@ func (a answer) problem(t testing.TB, status int, code string) {
 	}
 }
 
-// request is how requests here differ from the operator's.
+// request changes a request of the operator.
 type request func(*http.Request)
 
 func with(header, value string) request {

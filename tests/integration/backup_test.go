@@ -31,9 +31,8 @@ func (d *deployment) last(ctx context.Context, stream string) uint64 {
 	return info.State.Last
 }
 
-// TestACellThatIsLostWithItsDisksComesBack backs a cell up while sessions work and a node is killed. Then sessions go on, one is
-// erased, one begins, and the server is killed and its disk is gone.
-// The first restore is killed, too.
+// TestACellThatIsLostWithItsDisksComesBack backs a cell up while sessions work and a node is killed. Then sessions continue, one
+// is erased, one begins, and the server is killed and its disk is lost. The first restore is killed, too.
 func TestACellThatIsLostWithItsDisksComesBack(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -67,7 +66,7 @@ replies:
 		return err == nil
 	})
 
-	// Sessions work until they are told to end.
+	// Sessions work until stop is closed.
 	script := "replies:\n" + strings.Repeat("  - text: Yes.\n", 3_000)
 	var load sync.WaitGroup
 	stop, turns := make(chan struct{}), make(chan struct{}, 500) // no session has more turns than replies
@@ -160,7 +159,7 @@ replies:
 		must(e, 0, "observer", "verify", string(id))
 	}
 
-	// The call that ran is lost: the model was told so, and a person may decide.
+	// The call that ran is lost: the model sees that, and a person may decide about it.
 	e.eventually("the call is a dead letter", func(context.Context) bool {
 		return strings.Contains(must(e, 0, "turnlog", "dead", "ls", "waits"), "shell_exec")
 	})
@@ -172,7 +171,7 @@ replies:
 		t.Errorf("the call has no unknown outcome: %v", lost)
 	}
 
-	// What the restore lost is no fault, and nothing else is wrong.
+	// What the restore lost is not a fault, and there are no faults.
 	out, errs, code := e.run("observer", "verify", "--anchor", heads, "-o", "json", "--server", "nats://"+e.addr)
 	kinds := map[verdict.Kind]int{}
 	for lines := json.NewDecoder(strings.NewReader(out)); lines.More(); {

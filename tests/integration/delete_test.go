@@ -135,8 +135,8 @@ func TestADeletionThatIsKilledIsCompleted(t *testing.T) {
 	}
 }
 
-// killedAt runs turnlog and kills it before it changes something for the nth time. It reports whether the program ended before,
-// as it should.
+// killedAt runs turnlog and kills it before it changes something for the nth time. It reports whether the program ended
+// normally before that.
 func (d *deployment) killedAt(n int64, args []string) (ended bool) {
 	d.t.Helper()
 	var cmd *exec.Cmd

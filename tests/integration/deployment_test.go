@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binaries = dir
-	_ = os.Setenv("GOGC", "800") // of the processes, which do not live long
+	_ = os.Setenv("GOGC", "800") // of the processes, which are short-lived
 	ramdisk.Use()
 	natstest.Parallel(8) // the tests mostly wait for processes
 	os.Exit(m.Run())

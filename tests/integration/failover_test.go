@@ -61,7 +61,7 @@ func waysToEnd() []wayToEnd {
 	return []wayToEnd{
 		{"killed", 100, (*process).kill, nothing},
 		{"drained", 40, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
-		// It resumes where it stood and believes that it owns all of them.
+		// When it resumes, it assumes that it still owns all of them.
 		{"frozen", 40, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 )
 
-// deployRoles starts a server with a user for each role, or with these. It also returns the command that the server prints for a role, and
-// the flags with which a program is its user.
+// deployRoles starts a server with a user for each role, or with the given users. It also returns the command that the server prints for a
+// role, and the flags with which a program connects as its user.
 func deployRoles(t *testing.T, users ...string) (d *deployment, printed, at func(role string) []string) {
 	t.Helper()
 	d = &deployment{t: t, env: []string{"HOME=" + t.TempDir(), "XDG_CONFIG_HOME="}}

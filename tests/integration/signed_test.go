@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEverySignatureIsRequiredThroughRealProcesses has a node, a worker and two people sign with keys of their own. The
+// TestEverySignatureIsRequiredThroughRealProcesses has a node, a worker and two people sign with separate keys. The
 // node is killed while a person decides. The journal must reach the level signed, and what is unsigned, or signed with
 // the key of another role, must have no effect.
 func TestEverySignatureIsRequiredThroughRealProcesses(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// receiver verifies and counts what a real endpoint gets. Every third request fails, but for messages that failed before:
-// their senders would wait longer and longer.
+// receiver verifies and counts what a real endpoint gets. Every third request fails, except for messages that failed
+// before: their senders would wait longer and longer.
 type receiver struct {
 	t        *testing.T
 	verifier *standardwebhooks.Webhook

@@ -62,7 +62,7 @@ func TestTheDashboardAndTheAlertsUseWhatTheBinariesExport(t *testing.T) {
 	}
 }
 
-// deployment starts processes that export metrics, has a session run, and returns their pages of metrics.
+// deployment starts processes that export metrics, runs a session, and returns their pages of metrics.
 func deployment(t *testing.T) (pages []string, programs []*clitest.Program, s *clitest.Site) {
 	t.Helper()
 	s = clitest.NewSite(t)

@@ -47,10 +47,10 @@ func TestPrometheusReadsADeployment(t *testing.T) {
 	p.until(t, "TurnlogNoNodes", func() bool { return slices.Equal(p.rules(t, "pending"), []string{"TurnlogNoNodes"}) })
 }
 
-// prometheus is one that runs.
+// prometheus is a running Prometheus.
 type prometheus struct{ url string }
 
-// start starts one on pages of metrics.
+// start starts a Prometheus that reads pages of metrics.
 func start(t *testing.T, s *clitest.Site, pages []string) prometheus {
 	t.Helper()
 	text, err := os.ReadFile(folder + "prometheus.yml")
@@ -133,7 +133,7 @@ func (p prometheus) rules(t *testing.T, state string) (names []string) {
 	return names
 }
 
-// until waits.
+// until waits for a condition.
 func (p prometheus) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick, late := time.NewTicker(50*time.Millisecond), time.After(clitest.Patience)

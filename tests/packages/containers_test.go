@@ -17,7 +17,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// container is what a file says about the start of a program.
+// container is how a file starts a program.
 type container struct {
 	name  string
 	argv  []string          // the program and its arguments

@@ -28,7 +28,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	_ = os.Setenv("GOGC", "800") // of the programs, which do not live long
+	_ = os.Setenv("GOGC", "800") // of the programs, which are short-lived
 	ramdisk.Use()
 	os.Exit(m.Run())
 }

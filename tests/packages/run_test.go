@@ -26,7 +26,7 @@ import (
 // cell is a deployment of a file, as processes of this machine.
 type cell struct {
 	bin     string
-	hosts   *strings.Replacer // what the file calls hosts, ports and folders → what is here
+	hosts   *strings.Replacer // the file's hosts, ports and folders → those of this test
 	servers []string          // URLs of the monitoring ports
 	env     []string
 }
@@ -313,7 +313,7 @@ func (c *cell) await(t *testing.T, of container) {
 	}
 }
 
-// ready waits until a program says in its probes that it works. What it prints before its port has a pattern.
+// ready waits until a program's probes report that it is ready. before matches what it prints before its port.
 func ready(t *testing.T, program *clitest.Screen, before string) (at string) {
 	t.Helper()
 	at = "http://127.0.0.1:" + program.AwaitMatch(t, before+`[^"/]*:(\d+)`)

@@ -84,7 +84,7 @@ func written(t *testing.T, script string) string {
 	return file
 }
 
-// unattended has a session wait for a tool of a queue whose worker has left.
+// unattended has a session wait for a tool of a queue whose worker has stopped.
 func unattended(t *testing.T, s *clitest.Site) {
 	t.Helper()
 	nc := clitest.Dial(t, s.NATS)
@@ -237,8 +237,8 @@ func pictures(t *testing.T) string {
 	return t.TempDir()
 }
 
-// TestThePageShowsMuchInParts has 2,000 sessions, and one with 10,000 entries. The browser checks that what it gets and shows of them
-// does not grow with their number.
+// TestThePageShowsMuchInParts has 2,000 sessions, and one with 10,000 entries. The browser checks that what it fetches and shows does
+// not grow with their number.
 func TestThePageShowsMuchInParts(t *testing.T) {
 	t.Parallel()
 	s := clitest.NewSite(t, "TURNLOG_GATEWAY_TOKEN="+token)

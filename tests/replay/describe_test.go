@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/loop"
 )
 
-// describe renders a session. Later releases may add to a session, but must keep these lines.
+// describe renders a session. Later releases may add to a session, but must produce the same lines.
 func describe(s *loop.State, rep *verdict.Verdict) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

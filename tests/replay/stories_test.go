@@ -249,7 +249,7 @@ func failing(classes ...content.ErrorClass) model.Model {
 // halfway streams half of its answer.
 type halfway struct{ *modeltest.Fake }
 
-// Call never ends by itself.
+// Call ends only when ctx does.
 func (halfway) Call(ctx context.Context, _ model.Request, emit func(content.Delta)) (model.Reply, error) {
 	emit(content.Delta{Op: content.BeginPart, Kind: content.TextKind})
 	emit(content.Delta{Op: content.AppendPart, Kind: content.TextKind, Text: "half an ans"})

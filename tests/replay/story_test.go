@@ -103,7 +103,7 @@ func (s *story) start(c agent.Config) {
 
 func (s *story) pass(d time.Duration) { <-time.After(d) }
 
-// want returns the next step, which must be an S.
+// want returns the next step, which must have the type S.
 func want[S session.Step](s *story) S {
 	s.t.Helper()
 	step, err := s.driver.Next(s.ctx)

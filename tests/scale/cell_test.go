@@ -179,7 +179,7 @@ func fill(b *testing.B, site *clitest.Site, n int, entries []events.Entry) {
 	}
 }
 
-// asked returns events with what a person asks in one of the copies, so that each has another title.
+// asked returns events with a different input for each copy, so that each has a different title.
 func asked(evs []events.Event, i int) []events.Event {
 	evs = slices.Clone(evs)
 	for k, ev := range evs {
@@ -191,7 +191,7 @@ func asked(evs []events.Event, i int) []events.Event {
 	return evs
 }
 
-// awaitKept waits until a node has what lists show of all sessions.
+// awaitKept waits until nodes have stored the list of all sessions.
 func awaitKept(b *testing.B, site *clitest.Site, c *client.Client) {
 	b.Helper()
 	end, err := cell(b, site).Journal().End(b.Context(), jetstream.AllSessions)
@@ -242,7 +242,7 @@ func look(b *testing.B, c *client.Client, n int, how string) {
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1e3, "ms/usage"+how)
 }
 
-// ask has programs list and search that have just started: the command and a gateway.
+// ask lists and searches with programs that have just started: the command and a gateway.
 func ask(b *testing.B, site *clitest.Site, n int) {
 	b.Helper()
 	took := func(unit string, f func() string, want int) {
@@ -282,7 +282,7 @@ func ask(b *testing.B, site *clitest.Site, n int) {
 	gateway.Stop()
 }
 
-// restore backs the deployment up, and makes another one of the copy.
+// restore backs the deployment up, and restores the backup as another deployment.
 func restore(b *testing.B, site *clitest.Site, bin string, n int) {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "backup")

@@ -15,10 +15,10 @@ func measured() costs {
 type world struct{ sessions, cells, tenants int }
 
 // policy says by which key a session is placed. A cell is chosen by rendezvous hashing: each cell has a score for a key, and the
-// highest one wins. So a cell more takes its share of every other one, and nothing else moves.
+// highest one wins. So an additional cell takes its share of every other one, and no other session moves.
 type policy string
 
-// A tenant in four has four places, each of which has a cell, and its sessions are spread over them.
+// With four places for each tenant, each place has a cell, and the tenant's sessions are spread over them.
 const (
 	bySession      policy = "session"
 	byTenant       policy = "tenant"
@@ -62,7 +62,7 @@ func (w world) owners() func(session int) int {
 	}
 }
 
-// moves returns the share of sessions whose cell is another one when there is a cell more.
+// moves returns the share of sessions whose cell changes when a cell is added.
 func (w world) moves() float64 {
 	moved := 0
 	for s := range w.sessions {

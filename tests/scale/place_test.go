@@ -29,7 +29,7 @@ func TestSessionsAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// A cell more takes its share, and no session moves between the others.
+// An additional cell takes its share, and no session moves between the others.
 func TestACellMoreTakesItsShare(t *testing.T) {
 	t.Parallel()
 	w := world{sessions: 50_000, cells: 100, tenants: 1}

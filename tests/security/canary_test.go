@@ -263,7 +263,7 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	if !asked() {
 		t.Error("the MCP server was not given its token")
 	}
-	s.offered("shell_exec") // a node that starts later knows it from its start
+	s.offered("shell_exec") // a node that starts later has it from the start
 	node := s.start("node started", "driver-node", "--server", s.url, "--policy", policy, "--log-level", "debug", "--http", "127.0.0.1:0",
 		"--tool-manifest", own, "--allow-commands", "--root", t.TempDir())
 

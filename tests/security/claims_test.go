@@ -31,8 +31,8 @@ func keyring() admin.KeyFunc {
 	}
 }
 
-// signed holds the accounts and users as JWTs. To sign them takes as long as all else that a cell needs, so
-// all cells have the same ones.
+// signed holds the accounts and users as JWTs. Signing them takes as long as everything else that a cell
+// needs, so all cells share them.
 var signed struct {
 	once   sync.Once
 	keys   admin.KeyFunc
@@ -130,7 +130,7 @@ func TestAnotherAccountOfTheOperatorImportsNothing(t *testing.T) {
 			defer cancel()
 			asks, err := spy.SubscribeSync("turnlog.cmd.*.ask")
 			if err == nil {
-				err = spy.FlushWithContext(soon) // the server knows it before the ask
+				err = spy.FlushWithContext(soon) // so that the server has it before the ask
 			}
 			if err != nil {
 				t.Fatal(err)

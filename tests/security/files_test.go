@@ -21,9 +21,9 @@ import (
 	"github.com/turnlog/turnlog/tool/exec"
 )
 
-// TestNamedFilesCannotStopAProgram gives each reader of files that people name what would
-// hold it forever or fill its memory: a pipe without a writer, an endless device, a directory,
-// and a file of a terabyte without data.
+// TestNamedFilesCannotStopAProgram gives each reader of user-named files something that could
+// block it forever or fill its memory: a pipe without a writer, an endless device, a
+// directory, and a file of a terabyte without data.
 func TestNamedFilesCannotStopAProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestNamedFilesCannotStopAProgram(t *testing.T) {
 			}
 		}
 	}
-	// What is streamed needs no limit, but never waits either.
+	// Streamed files need no limit, but must not block either.
 	for _, file := range []string{pipe, "/dev/zero", dir} {
 		if f, err := textfile.Open(file); err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(f, 1))
@@ -95,7 +95,7 @@ func includes(t *testing.T, file string) error {
 		err = os.Mkdir(named, 0o700)
 	case info.Mode().IsRegular():
 		err = os.Link(file, named)
-	default: // a device cannot be made by every user
+	default: // not every user can create a device
 		err = syscall.Mkfifo(named, 0o600)
 	}
 	if err != nil {

@@ -91,7 +91,7 @@ func TestRolesUseOnlyTheSubjectsOfTheTable(t *testing.T) {
 				subject := concrete(row.Subject)
 				may := slices.Contains(row.Writers, role)
 				if name == "worker_other" && strings.Contains(row.Subject, "<queue>") || strings.HasSuffix(row.Subject, ".<user>") && name != "driver" {
-					may = false // these users have no names; a driver passes on what a schedule sends, in that of its user
+					may = false // these users have no names; a driver forwards what a schedule sends, in the name of its user
 				}
 				if got := c.publishes(name, nc, subject); got != may {
 					t.Errorf("%s publishes on %s: %t, want %t", name, subject, got, may)
@@ -247,8 +247,8 @@ func TestAWorkerHasItsOwnQueueOnly(t *testing.T) {
 			"$JS.ACK._.abcdefgh.TURNLOG_TASKS.q_other.1.1.1.1.1.abcdef": false,
 			"$JS.ACK.TURNLOG_RUN.drivers.1.1.1.1.1":                     false,
 
-			// The server reads nine tokens as the older form, whatever stands in them. With the body
-			// +NXT each of these would be a pull.
+			// The server reads nine tokens as the older form, whatever they are. With the body +NXT
+			// each of these would be a pull.
 			"$JS.ACK.TURNLOG_TASKS.q_other.TURNLOG_TASKS.q_q.1.0.0": false,
 			"$JS.ACK.TURNLOG_RUN.drivers.TURNLOG_TASKS.q_q.1.0.0":   false,
 
@@ -350,8 +350,8 @@ func (c *cell) ticketOfOther() string {
 	return claim.Task().Ticket
 }
 
-// TestAForgedResultHasNoEffect has another queue's worker report a result for a call that it
-// guesses, with its own queue or the right one, and with the ticket of another call.
+// TestAForgedResultHasNoEffect has another queue's worker report a result for a guessed
+// call, with its own queue or the right one, and with the ticket of another call.
 func TestAForgedResultHasNoEffect(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
 		w := c.person("client")
@@ -398,7 +398,7 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 				}
 			}
 		}
-		<-time.After(time.Minute) // the driver checks on its call
+		<-time.After(time.Minute) // until the driver checks its call
 		if n := metrics.forged.Load(); n != 21 {
 			t.Errorf("%d forged reports were counted, want 21", n)
 		}
@@ -456,7 +456,7 @@ func TestAClientCannotApprove(t *testing.T) {
 }
 
 // TestATokenForAllSessionsLosesNoCommand sends a message on the very subject that the permission to wake
-// any session names. Its session would stand for all.
+// any session names. Its session would match all sessions.
 func TestATokenForAllSessionsLosesNoCommand(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
 		w := c.person("client")

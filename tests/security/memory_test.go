@@ -187,7 +187,7 @@ func smallWorker(ctx context.Context, nc *nats.Conn, c *jetstream.Cell) error {
 	return nil
 }
 
-// payloads are hostile payloads by what they are. They decode to far more than they are, or say so.
+// payloads returns hostile payloads. They decode to far more bytes than they have, or claim to.
 func payloads() [][]byte {
 	array := func(n uint32, of ...byte) []byte {
 		return append(binary.BigEndian.AppendUint32([]byte{0xdd}, n), bytes.Repeat(of, int(n)/8)...)
@@ -222,7 +222,7 @@ func publishAll(ctx context.Context, nc *nats.Conn, subjects ...string) error {
 }
 
 // A client, an observer, a worker and a node with little memory meet hostile entries, snapshots, live
-// copies, pieces of replies, offers, tasks and commands, and go on with their work.
+// copies, pieces of replies, offers, tasks and commands, and continue to work.
 func TestHostileBytesDoNotTakeTheMemoryOfRoles(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -70,7 +70,7 @@ func TestAUserDeletesAndRetriesOnlyUnderItsName(t *testing.T) {
 	})
 }
 
-// TestATombstoneHasTheNameThatTheServerVerified has kim, who says that she is lee, delete a session.
+// TestATombstoneHasTheNameThatTheServerVerified has kim, who claims to be lee, delete a session.
 func TestATombstoneHasTheNameThatTheServerVerified(t *testing.T) {
 	bubble(t, func(c *cell) {
 		ctx := c.ctx
@@ -116,7 +116,7 @@ func TestATombstoneHasTheNameThatTheServerVerified(t *testing.T) {
 	})
 }
 
-// TestARetryHasTheNameThatTheServerVerified has ada, who says that she is bob, retry a session that is set aside.
+// TestARetryHasTheNameThatTheServerVerified has ada, who claims to be bob, retry a session that is set aside.
 func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
 	bubble(t, func(c *cell) {
 		w, node := c.person("client"), c.world("driver").Node(actor.Config{Name: "n1"})
@@ -219,8 +219,8 @@ func TestNoReplyBearsAnotherName(t *testing.T) {
 	})
 }
 
-// TestJournalsHaveTheNamesThatTheServerVerified has two users work on a session. One of them says that it is
-// the other, and opens a session in that name which the policy would not let itself open.
+// TestJournalsHaveTheNamesThatTheServerVerified has two users work on a session. One of them claims to be
+// the other, and opens a session in that name that the policy would not allow it.
 func TestJournalsHaveTheNamesThatTheServerVerified(t *testing.T) {
 	bubble(t, func(c *cell) {
 		ada, bob := c.person("ada"), c.person("bob")

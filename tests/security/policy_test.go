@@ -23,14 +23,14 @@ import (
 	"github.com/turnlog/turnlog/worker"
 )
 
-// allowsAll is what an opener wishes that wants no questions.
+// allowsAll sets the options of an opener that wants no approvals.
 func allowsAll(o *client.Options) {
 	o.Config.Rules = []events.Rule{{Tool: "*", Action: events.RuleAllow}}
 }
 
-// A client controls the rules, the agent, the tools, the routes and the parent of its session,
-// and the options and the verifier of its turns. None of them runs a command unasked. How the users are set up
-// does not matter to what they wish.
+// A client controls the rules, the agent, the tools, the routes and the parent of its session, and the options
+// and the verifier of its turns. None of them runs a command without approval. The layout of the users does
+// not matter here.
 func TestAClientRunsNoCommandUnasked(t *testing.T) {
 	const runs = "replies:\n  - calls: [{name: shell_exec, input: {}}]\n  - text: done\n"
 	definition := func(name, more string) func(*client.Options) {

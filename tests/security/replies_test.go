@@ -57,8 +57,8 @@ func (a attack) do(c *cell) {
 	}
 }
 
-// condition describes all streams and consumers of the server, and what they hold, but for what attackers may
-// do: store blobs and wake sessions.
+// condition describes all streams and consumers of the server and their content, except what attackers may
+// change: blobs and wakes.
 func (c *cell) condition() string {
 	c.t.Helper()
 	nc := c.spy()
@@ -160,7 +160,8 @@ func targets() (out []string) {
 }
 
 // TestNoReplyReachesTheCell directs replies to every request of every role at every target. JWTs make the same
-// accounts, so with them each request has some of the targets, and all requests of a role together have all of them.
+// accounts, so with them each request has only some of the targets, and all requests of a role together have all of
+// them.
 func TestNoReplyReachesTheCell(t *testing.T) {
 	for name, start := range layouts() {
 		every := 1
@@ -176,7 +177,7 @@ func TestNoReplyReachesTheCell(t *testing.T) {
 	}
 }
 
-// noReplyReaches directs replies to each request at one of every so many targets.
+// noReplyReaches directs replies to each request at every n-th target.
 func noReplyReaches(t *testing.T, c *cell, every int) {
 	t.Helper()
 	var mu sync.Mutex

@@ -14,7 +14,8 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-// Two users have a session tried again before a node sees that: the last one did it, and the first did nothing later.
+// Two users retry a session before a node sees either: the last retry is recorded, and the first one has no effect
+// later.
 func TestARetryIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(c *cell) {

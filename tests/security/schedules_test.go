@@ -111,7 +111,7 @@ func TestAUserSchedulesOnlyUnderItsName(t *testing.T) {
 	})
 }
 
-// TestAScheduleBearsTheNameOfItsUser has ada, who says that she is bob, start sessions, and take and remove bob's
+// TestAScheduleBearsTheNameOfItsUser has ada, who claims to be bob, start sessions, and replace and remove bob's
 // schedule.
 func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 	bubble(t, func(c *cell) {
@@ -181,7 +181,8 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 	})
 }
 
-// TestNoScheduleBearsAnotherName has ada's schedules fire onto every subject of bob's, with what bob's would have.
+// TestNoScheduleBearsAnotherName has ada's schedules fire onto every subject of bob's schedules, with the same
+// content.
 func TestNoScheduleBearsAnotherName(t *testing.T) {
 	bubble(t, func(c *cell) {
 		ada, bob := c.person("ada"), c.person("bob")

@@ -15,7 +15,7 @@ import (
 	store "github.com/turnlog/turnlog/jetstream/webhooks"
 )
 
-// A sender of webhooks needs no more than a messenger may do. Its endpoint is at an address that it does not dial.
+// A sender of webhooks needs only the permissions of a messenger. Its endpoint has an address that it may not dial.
 func TestAMessengerMaySendWebhooks(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
 		ctx, cancel := context.WithCancel(c.ctx)

@@ -169,7 +169,7 @@ func (h *host) concluded(err error) {
 	case errors.Is(err, errApprover):
 		what = "approver is away"
 	case errors.Is(err, errLeft):
-		h.trouble(true) // the driver may have died over it
+		h.trouble(true) // the driver may have died while handling it
 		what = "left"
 	default:
 		h.failed("facade", err)

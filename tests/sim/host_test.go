@@ -44,8 +44,8 @@ type host struct {
 type fate int
 
 const (
-	refused fate = iota // it is nowhere
-	unknown             // the driver died over it
+	refused fate = iota // it has no effect
+	unknown             // the driver died while handling it
 	accepted
 )
 

@@ -141,7 +141,7 @@ func TestFewDriversProveTheirOwnTokens(t *testing.T) {
 	})
 }
 
-// A server that is slow is not asked by thousands at once.
+// Thousands of drivers must not query a slow server at once.
 func TestDriversAreWokenAsFastAsTheyAreDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestDriversAreWokenAsFastAsTheyAreDone(t *testing.T) {
 	})
 }
 
-// TestADriverThatLeftIsNotBusy has drivers that leave before and after they are woken. Those that count as busy hold up
-// the others.
+// TestADriverThatLeftIsNotBusy has drivers stop before and after they are woken. Drivers that count as busy delay the
+// others.
 func TestADriverThatLeftIsNotBusy(t *testing.T) {
 	t.Parallel()
 	d := New()

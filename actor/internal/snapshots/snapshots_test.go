@@ -69,13 +69,13 @@ func (d *driver) entry(evs ...events.Event) {
 
 func (d *driver) settle() { d.taker.Settle(d.w.Ctx, d.state, d.head) }
 
-// says adds an item that is a chunk of its own.
+// says adds an item that fills a separate chunk.
 func (d *driver) says(what string) {
 	d.t.Helper()
 	d.entry(events.InputAccepted{Items: []content.Item{content.UserText(what + strings.Repeat("x", 50_000))}, Origin: events.FromVerifier})
 }
 
-// read is what the next driver reads if this one is gone now.
+// read returns what the next driver reads if this one is lost now.
 func (d *driver) read() engine.Replica {
 	d.t.Helper()
 	ctx := d.w.Ctx
@@ -139,7 +139,7 @@ func TestACrashAtAnyStepLeavesAConfirmedSnapshot(t *testing.T) {
 	})
 }
 
-// A snapshot is of the entry before its confirmation, so one that comes too late is taken again.
+// A snapshot must be of the entry before its confirmation, so a late one is taken again.
 func TestASnapshotThatComesTooLateIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestChunksAreStoredOnceAndRemoved(t *testing.T) {
 	})
 }
 
-// A store that does not answer holds up only a session that parks, and not for long.
+// A store that does not answer delays only a session that parks, and not for long.
 func TestAStoreThatDoesNotAnswerHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

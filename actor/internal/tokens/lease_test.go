@@ -94,7 +94,7 @@ func TestALeaseThatMayHaveExpiredIsNotRenewed(t *testing.T) {
 	})
 }
 
-// The record that names the token renews it, and the server hears of it every half minute.
+// The record that names the token renews it, and the token itself is renewed only every half minute.
 func TestAListedTokenIsRenewedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

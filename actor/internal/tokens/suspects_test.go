@@ -42,7 +42,8 @@ func TestTheTokensOfTheDeadAreReturnedMoreThanOnce(t *testing.T) {
 	})
 }
 
-// Another node may just have taken a token that its driver left. One that was to return later is not returned before.
+// Another node may have just taken a token that its driver released. A token that is to return later is not returned
+// earlier.
 func TestATokenThatWasLeftIsNotReturnedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +57,7 @@ func TestATokenThatWasLeftIsNotReturnedAtOnce(t *testing.T) {
 	})
 }
 
-// A node that lost the session names it for a while. Only one that got the token later drives it.
+// A node that lost the session still names it for a while. Only the node that got the token later drives it.
 func TestATokenThatAnotherNodeHasIsNotReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// A stream that does not answer keeps a node from removing its notes, and from its sessions. The session is not to blame, but for
-// what another process of the name has left.
+// A stream that does not answer keeps a node from removing its notes and from reading its sessions. The session is not to blame,
+// except for a note of another process with the node's name.
 func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,8 @@ func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 }
 
 // Nodes are killed one after another while a session is taken over. It is to blame if nothing else was
-// taken over meanwhile, and else, when a stream does not answer and all takeovers wait, only in the end.
+// taken over at the same time. Otherwise, as when a stream does not answer and all takeovers wait, it is
+// to blame only after more nodes.
 func TestABreakageThatOthersMayHaveCausedCountsLess(t *testing.T) {
 	t.Parallel()
 	const alone, crowd = true, false

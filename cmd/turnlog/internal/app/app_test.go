@@ -21,7 +21,7 @@ func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	go func() {
 		ended <- a.Interruptible(t.Context(), func(ctx context.Context) error {
 			<-ctx.Done()
-			<-over // what does not hear
+			<-over // ignores its context
 			return context.Cause(ctx)
 		})
 	}()

@@ -112,12 +112,12 @@ func (g *Gateway) aguiStart(ctx context.Context, in *aguiIn) (run *agui.Run, at 
 	_ = json.Unmarshal(in.Body.Props, &props) // ignore props meant for others
 	switch {
 	case !none:
-		turn, again, _, err := g.say(ctx, s, news{said: req.Said, input: *req.Input, model: props.Model}, command)
+		turn, again, _, err := g.say(ctx, s, news{earlier: req.Earlier, input: *req.Input, model: props.Model}, command)
 		if err == nil && again {
 			return agui.Rejoin(thread, id, s.head.Seq), at, nil
 		}
 		return agui.NewRun(thread, id, turn, 1, 1), at, err
-	case len(req.Said) > 0:
+	case len(req.Earlier) > 0:
 		return nil, at, otherHistory("there is no session " + strconv.Quote(in.Body.Thread) + ", so the thread cannot go on")
 	}
 	_, err = g.begin(ctx, props.Model, client.Options{ID: thread, Input: []content.Item{*req.Input}, Command: command})

@@ -20,10 +20,10 @@ import (
 
 // news is the new message of a chat request. Clients send the earlier messages again each time.
 type news struct {
-	said  []string // the user's earlier messages
-	input content.Item
-	model string // "": any
-	alone bool   // the client did not send the earlier messages
+	earlier []string // the user's earlier messages
+	input   content.Item
+	model   string // "": any
+	alone   bool   // the client did not send the earlier messages
 }
 
 // say starts a turn with the new message of a chat. A message that already started a turn does not start another one:
@@ -37,10 +37,10 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 		err = otherHistory("the session already has another message with this ID or key")
 	}
 	if again = turn > 0; again {
-		n.said = append(slices.Clone(n.said), n.input.Text())
+		n.earlier = append(slices.Clone(n.earlier), n.input.Text())
 	}
 	if err == nil && !n.alone {
-		err = g.knows(ctx, s, n.said)
+		err = g.checkEarlier(ctx, s, n.earlier)
 	}
 	if err != nil || again {
 		return turn, again, f, err
@@ -52,15 +52,15 @@ func (g *Gateway) say(ctx context.Context, s seen, n news, command string) (turn
 	return turn, false, f, err
 }
 
-// knows returns an error unless the client's earlier messages match the session's. In a long session, only the newest
+// checkEarlier returns an error unless the client's earlier messages match the session's. In a long session, only the newest
 // turns must match, since clients need not keep more.
-func (g *Gateway) knows(ctx context.Context, s seen, said []string) error {
+func (g *Gateway) checkEarlier(ctx context.Context, s seen, earlier []string) error {
 	differs := otherHistory("the user messages of the chat differ from those of its session")
 	if s.state.Rewritten == 0 { // otherwise only the journal has all messages
 		all := stream.SaidBy(s.state.Transcript)
-		more := len(all) - len(said)
+		more := len(all) - len(earlier)
 		switch {
-		case more < 0 || !slices.Equal(all[more:], said) || more > 0 && s.state.Turns <= keptTurns:
+		case more < 0 || !slices.Equal(all[more:], earlier) || more > 0 && s.state.Turns <= keptTurns:
 			return differs
 		case more == 0:
 			return nil
@@ -70,9 +70,9 @@ func (g *Gateway) knows(ctx context.Context, s seen, said []string) error {
 	if err != nil {
 		return err
 	}
-	all := h.Said()
-	more := len(said) - len(all)
-	if more < 0 || more > 0 && whole || !slices.Equal(said[more:], all) {
+	all := h.UserTexts()
+	more := len(earlier) - len(all)
+	if more < 0 || more > 0 && whole || !slices.Equal(earlier[more:], all) {
 		return differs
 	}
 	return nil

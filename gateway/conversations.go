@@ -20,7 +20,7 @@ func (g *Gateway) createConversation(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	said, bad := openai.ParseConversationBody(body)
+	given, bad := openai.ParseConversationBody(body)
 	if bad != nil {
 		return bad
 	}
@@ -31,14 +31,14 @@ func (g *Gateway) createConversation(w http.ResponseWriter, r *http.Request) err
 	ctx, stop := context.WithTimeout(r.Context(), g.limits.Answer)
 	defer stop()
 	m := metadata{}
-	for k, v := range said {
+	for k, v := range given {
 		m[k] = jsonOf(v)
 	}
 	o := client.Options{ID: content.SessionID(again.SessionOf(person(r.Context()).Name, command)), Command: command}
 	if o.Metadata, err = m.of(person(r.Context()).Name); err != nil {
 		return err
 	}
-	if _, err := g.begin(ctx, said["model"], o); err != nil {
+	if _, err := g.begin(ctx, given["model"], o); err != nil {
 		return err
 	}
 	return g.writeConversation(w, r, string(o.ID))
@@ -66,10 +66,10 @@ func (g *Gateway) writeConversation(w http.ResponseWriter, r *http.Request, id s
 	if err != nil {
 		return err
 	}
-	said := map[string]string{}
+	shown := map[string]string{}
 	for _, f := range s.state.Metadata {
 		if text := s.state.Metadata.Text(f.Key); text != "" && f.Key != report.MetaOwner && !content.Reserved(f.Key) {
-			said[f.Key] = text
+			shown[f.Key] = text
 		}
 	}
 	first, err := g.client.EntryFrom(r.Context(), s.state.Session, 0)
@@ -77,7 +77,7 @@ func (g *Gateway) writeConversation(w http.ResponseWriter, r *http.Request, id s
 		return err
 	}
 	began := first.Entry.At.Std().Unix()
-	writeJSON(w, map[string]any{"id": openai.Conversation(s.state.Session), "object": "conversation", "created_at": began, "metadata": said})
+	writeJSON(w, map[string]any{"id": openai.Conversation(s.state.Session), "object": "conversation", "created_at": began, "metadata": shown})
 	return nil
 }
 

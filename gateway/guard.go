@@ -31,7 +31,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		case g.logs(w, r, p):
 			return
 		case err != nil && (r.Method == http.MethodGet || r.Method == http.MethodPost) && r.URL.Path == "/":
-			g.door(w, err)
+			g.showLogin(w, err)
 			return
 		case err != nil:
 			refuse(w, r, err)

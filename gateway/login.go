@@ -39,18 +39,18 @@ func (g *Gateway) logs(w http.ResponseWriter, r *http.Request, p *people.Person)
 		err = g.login.End(w, r)
 	}
 	if err != nil {
-		g.door(w, loginProblem(err))
+		g.showLogin(w, loginProblem(err))
 	}
 	return true
 }
 
-// door shows the login page, with the reason if the last attempt failed.
-func (g *Gateway) door(w http.ResponseWriter, failed *problem.Problem) {
-	d := page.Door{Login: g.login != nil, Tokens: g.cfg.Access.Tokens(), Status: http.StatusUnauthorized}
+// showLogin shows the login page, with the reason if the last attempt failed.
+func (g *Gateway) showLogin(w http.ResponseWriter, failed *problem.Problem) {
+	d := page.Login{Login: g.login != nil, Tokens: g.cfg.Access.Tokens(), Status: http.StatusUnauthorized}
 	if failed != nil && failed.Code() != "no_token" {
 		d.Failed, d.Status = failed.Detail+": "+failed.Do, failed.Status
 	}
-	page.Enter(w, d)
+	page.ServeLogin(w, d)
 }
 
 // loginProblem returns the problem of an error from an OpenID Connect login.

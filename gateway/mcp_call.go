@@ -27,11 +27,11 @@ import (
 type mcpTurn struct {
 	feed.Following
 
-	id    content.SessionID
-	n     int
-	told  uint64 // the client knows the progress up to this entry
-	known uint64 // questions before this entry are no longer open
-	later bool   // a person postponed a question
+	id       content.SessionID
+	n        int
+	reported uint64 // the client knows the progress up to this entry
+	known    uint64 // questions before this entry are no longer open
+	later    bool   // a person postponed a question
 }
 
 // mcpCall follows a turn until it ends, or waits for a decision that this client cannot make.
@@ -40,16 +40,16 @@ func (g *Gateway) mcpCall(ctx context.Context, model string, req *mcp.CallToolRe
 	if err != nil {
 		return nil, data, err
 	}
-	told := 0
+	sent := 0
 	tell := func(text string) {
 		if token := req.Params.GetProgressToken(); token != nil {
-			told++
-			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(told), Message: text}) // the client may be gone
+			sent++
+			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(sent), Message: text}) // the client may be gone
 		}
 	}
 	tell("session " + string(t.id) + ", turn " + strconv.Itoa(t.n))
 	for {
-		c := mcptool.NewCall(t.id, t.n, t.told, t.known)
+		c := mcptool.NewCall(t.id, t.n, t.reported, t.known)
 		if err := g.fold(ctx, t.Following, func(ev stream.Event) { c.Show(ev, tell) }, c.Done); err != nil {
 			return nil, data, g.mcpLeave(ctx, t, err)
 		}
@@ -109,10 +109,10 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 	return g.mcpJoin(ctx, s, s.state.Turns, s.head.Seq)
 }
 
-// mcpJoin returns the n-th turn of a session. The client already knows its progress up to the entry told.
-func (g *Gateway) mcpJoin(ctx context.Context, s seen, n int, told uint64) (mcpTurn, error) {
+// mcpJoin returns the n-th turn of a session. The client already knows its progress up to the entry reported.
+func (g *Gateway) mcpJoin(ctx context.Context, s seen, n int, reported uint64) (mcpTurn, error) {
 	at, err := g.turnAt(ctx, s, n)
-	return mcpTurn{Following: g.from(s.state.Session, at), id: s.state.Session, n: n, told: told, known: s.head.Seq}, err
+	return mcpTurn{Following: g.from(s.state.Session, at), id: s.state.Session, n: n, reported: reported, known: s.head.Seq}, err
 }
 
 func elicit(a events.Approval) *mcp.ElicitParams {

@@ -194,12 +194,12 @@ func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key 
 // submit starts a turn with input. It returns the turn's number, and the session to follow from before the turn.
 func (g *Gateway) submit(ctx context.Context, s seen, command string, input []content.Item) (turn int, f feed.Following, err error) {
 	id := s.state.Session
-	said := commands.SubmitInput{Items: input, OnBusy: events.Reject}
-	now, err := g.askIn(ctx, s, command, said)
+	submit := commands.SubmitInput{Items: input, OnBusy: events.Reject}
+	now, err := g.askIn(ctx, s, command, submit)
 	if err != nil {
 		return 0, f, err
 	}
-	rec, err := g.caused(ctx, s, now, command, said)
+	rec, err := g.caused(ctx, s, now, command, submit)
 	if err != nil {
 		return 0, f, err
 	}

@@ -125,12 +125,12 @@ func (g *Gateway) uiRespond(ctx context.Context, in *uiChatIn) (uiAnswer, error)
 	case err != nil:
 		return uiAnswer{}, err
 	case !none:
-		turn, again, f, err := g.say(ctx, s, news{req.Said, req.Input, in.Body.Model, alone}, command)
+		turn, again, f, err := g.say(ctx, s, news{req.Earlier, req.Input, in.Body.Model, alone}, command)
 		if err == nil && again {
 			return g.uiReplay(ctx, s, turn)
 		}
 		return uiAnswer{f, uistream.NewStream(s.state.Session, turn, 1, 1)}, err
-	case len(req.Said) > 0:
+	case len(req.Earlier) > 0:
 		return uiAnswer{}, otherHistory("there is no session " + strconv.Quote(in.Body.ID) + ", so the chat cannot go on")
 	}
 	o := client.Options{ID: content.SessionID(in.Body.ID), Input: []content.Item{req.Input}, Command: command}

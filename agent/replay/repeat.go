@@ -30,7 +30,7 @@ func (r *replay) repeat(ctx context.Context) (err error) {
 	}
 	r.state = loop.New(r.records[0].Entry.Session)
 	for i, rec := range r.records {
-		got, differs, err := r.asked(ctx, rec)
+		got, differs, err := r.callModel(ctx, rec)
 		if err != nil {
 			return err
 		}
@@ -124,9 +124,9 @@ func (r *replay) prompted(items []content.Item) []content.Item {
 	return slices.Concat([]content.Item{content.SystemText(r.cfg.System)}, items)
 }
 
-// asked calls the model, if there is another one, in place of a recorded reply or failure. It returns the model's report, or
-// nil if the model was not called, and whether the reply differs.
-func (r *replay) asked(ctx context.Context, rec journal.Record) (got commands.Command, differs bool, err error) {
+// callModel calls the other model, if there is one, instead of using a recorded reply or failure. It returns the model's
+// report, or nil if the model was not called, and whether the reply differs.
+func (r *replay) callModel(ctx context.Context, rec journal.Record) (got commands.Command, differs bool, err error) {
 	if r.cfg.Model == nil || rec.Seq <= r.cfg.From {
 		return nil, false, nil
 	}
@@ -158,7 +158,7 @@ func (r *replay) asked(ctx context.Context, rec journal.Record) (got commands.Co
 		return nil, false, context.Cause(ctx)
 	}
 	reply, replied := got.(commands.ReportReply)
-	same := was == nil && !replied || was != nil && replied && said(was.Items) == said(reply.Items)
+	same := was == nil && !replied || was != nil && replied && replyText(was.Items) == replyText(reply.Items)
 	return got, !same, nil
 }
 
@@ -173,8 +173,8 @@ func priced(recorded, again commands.Command) commands.Command {
 	return was
 }
 
-// said returns the text and the calls of a reply, in the form in which they are compared.
-func said(items []content.Item) string {
+// replyText returns the text and the calls of a reply, in the form in which they are compared.
+func replyText(items []content.Item) string {
 	var b strings.Builder
 	for _, it := range items {
 		fmt.Fprintln(&b, it.Text())

@@ -32,21 +32,21 @@ var (
 // An act is judged by its event, whatever the journal states about signatures. Each event that only a sender can cause
 // needs a matching command that its sender signed. Without one, it is unsigned.
 type acts struct {
-	keys    *keys.Directory
-	places  *places
-	every   bool // also the signatures of workers
-	parent  content.SessionID
-	gate    bool // a function of a client verifies the task
-	said    map[string]uint64
-	asked   map[content.ApprovalID]events.Approval
-	remote  map[content.CallID]bool           // calls that are not done and were last dispatched to a queue of workers
-	calls   map[content.CallID]statement.Call // calls that are not done, as last dispatched; only with every
-	signers tally
+	keys     *keys.Directory
+	places   *places
+	every    bool // also the signatures of workers
+	parent   content.SessionID
+	gate     bool // a function of a client verifies the task
+	recorded map[string]uint64
+	asked    map[content.ApprovalID]events.Approval
+	remote   map[content.CallID]bool           // calls that are not done and were last dispatched to a queue of workers
+	calls    map[content.CallID]statement.Call // calls that are not done, as last dispatched; only with every
+	signers  tally
 }
 
 func newActs(d *keys.Directory, p *places, every bool) acts {
 	return acts{
-		keys: d, places: p, every: every, said: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{},
+		keys: d, places: p, every: every, recorded: map[string]uint64{}, asked: map[content.ApprovalID]events.Approval{},
 		remote: map[content.CallID]bool{}, calls: map[content.CallID]statement.Call{},
 	}
 }
@@ -140,10 +140,10 @@ func (a *acts) command(r *journal.Record, ev events.CommandSigned) (*signedComma
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOtherAct, err)
 	}
-	if before, twice := a.said[e.Cause]; twice {
+	if before, twice := a.recorded[e.Cause]; twice {
 		return nil, fmt.Errorf("%w: %s is that of entry %d", ErrTwice, e.Cause, before)
 	}
-	a.said[e.Cause] = r.Seq
+	a.recorded[e.Cause] = r.Seq
 	text, err := a.text(e, ev)
 	if err != nil {
 		return nil, err
@@ -192,8 +192,8 @@ func (a *acts) text(e events.Entry, ev events.CommandSigned) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOtherAct, err)
 	}
 	outline, asked := statement.Outline(sent)
-	said, err := commands.Marshal(outline)
-	if err != nil || commands.NameOf(sent) != ev.Command || !bytes.Equal(said, ev.Said) || content.TimeOf(due) != ev.At || statement.Items(asked) != statement.Items(input) {
+	raw, err := commands.Marshal(outline)
+	if err != nil || commands.NameOf(sent) != ev.Command || !bytes.Equal(raw, ev.Said) || content.TimeOf(due) != ev.At || statement.Items(asked) != statement.Items(input) {
 		return nil, ErrOtherAct
 	}
 	return statement.Schedule(a.keys.Cell, ev.Schedule), nil

@@ -25,8 +25,8 @@ type act struct {
 	agrees   func(commands.Command) bool
 }
 
-// said returns a function that checks whether a command of type C agrees with an event.
-func said[C commands.Command](agrees func(C) bool) func(commands.Command) bool {
+// agreeing returns a function that checks whether a command of type C agrees with an event.
+func agreeing[C commands.Command](agrees func(C) bool) func(commands.Command) bool {
 	return func(c commands.Command) bool {
 		of, ok := c.(C)
 		return ok && agrees(of)
@@ -42,7 +42,7 @@ func person(what string, role keys.Role, by, user string, agrees func(commands.C
 func (a *acts) actOf(ev any) act {
 	switch ev := ev.(type) {
 	case events.RunStarted:
-		return person("sessions", keys.Client, ev.By, ev.User, said(func(c commands.OpenSession) bool { return opened(c, ev) }))
+		return person("sessions", keys.Client, ev.By, ev.User, agreeing(func(c commands.OpenSession) bool { return opened(c, ev) }))
 	case events.InputQueued:
 		if fromSender(ev.Origin) {
 			return person("input", keys.Client, ev.By, ev.User, func(c commands.Command) bool { return queued(c, ev) })
@@ -53,25 +53,25 @@ func (a *acts) actOf(ev any) act {
 		if ev.By == "" && ev.User == "" { // it took too long
 			return act{}
 		}
-		return person("detached calls", keys.Client, ev.By, ev.User, said(func(c commands.DetachCall) bool { return c.Call == ev.Call }))
+		return person("detached calls", keys.Client, ev.By, ev.User, agreeing(func(c commands.DetachCall) bool { return c.Call == ev.Call }))
 	case events.ModelSwitched:
-		return person("models", keys.Client, ev.By, ev.User, said(func(c commands.SwitchModel) bool {
+		return person("models", keys.Client, ev.By, ev.User, agreeing(func(c commands.SwitchModel) bool {
 			return c.Model == ev.Model && bytes.Equal(c.Data, ev.Data)
 		}))
 	case events.CacheOverrideSet:
-		return act{what: "cache requests", role: keys.Client, agrees: said(func(c commands.SetNextTurnCache) bool { return same(c.Cache, ev.Cache) })}
+		return act{what: "cache requests", role: keys.Client, agrees: agreeing(func(c commands.SetNextTurnCache) bool { return same(c.Cache, ev.Cache) })}
 	case events.SessionClosed:
-		return person("closes", keys.Client, ev.By, ev.User, said(func(c commands.Close) bool { return c.Reason == ev.Reason }))
+		return person("closes", keys.Client, ev.By, ev.User, agreeing(func(c commands.Close) bool { return c.Reason == ev.Reason }))
 	case events.ApprovalResolved:
 		if ev.Grant == "" && (ev.Outcome == events.Approved || ev.Outcome == events.Denied) {
-			return person("decisions", keys.Approver, ev.By, ev.User, said(func(c commands.ResolveApproval) bool { return a.decided(c, ev) }))
+			return person("decisions", keys.Approver, ev.By, ev.User, agreeing(func(c commands.ResolveApproval) bool { return a.decided(c, ev) }))
 		}
 	case events.ToolsAllowed:
-		return person("tools allowed", keys.Approver, ev.By, ev.User, said(func(c commands.AllowTools) bool {
+		return person("tools allowed", keys.Approver, ev.By, ev.User, agreeing(func(c commands.AllowTools) bool {
 			return !slices.ContainsFunc(ev.Tools, func(t string) bool { return !slices.Contains(c.Tools, t) })
 		}))
 	case events.DeadLetterSettled:
-		return person("settled calls", keys.Approver, ev.By, ev.User, said(func(c commands.SettleDeadLetter) bool {
+		return person("settled calls", keys.Approver, ev.By, ev.User, agreeing(func(c commands.SettleDeadLetter) bool {
 			return c.Call == ev.Call && c.Retry == (ev.Outcome == events.DeadRetried) && c.Reason == ev.Reason
 		}))
 	case events.VerifyFinished:
@@ -90,7 +90,7 @@ func (a *acts) verdict(ev events.VerifyFinished) act {
 	case !reached:
 		return act{}
 	case a.gate:
-		return person("verdicts", keys.Client, ev.By, ev.User, said(func(c commands.ReportVerify) bool { return agrees(c.Finished) }))
+		return person("verdicts", keys.Client, ev.By, ev.User, agreeing(func(c commands.ReportVerify) bool { return agrees(c.Finished) }))
 	}
 	return act{what: "verdicts", role: keys.Worker, driver: true, agrees: func(c commands.Command) bool {
 		r, ok := c.(commands.ReportResult)

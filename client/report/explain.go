@@ -92,7 +92,7 @@ func (c Calls) explainOn(ctx context.Context, reader *explain.CallReader, name s
 			return failed != nil
 		}
 		call := h.find(content.CallID(name))
-		return call != nil && h.told(call) && h.past(call.Turn.Number(), call.Round) && reader.Seen()
+		return call != nil && h.complete(call) && h.past(call.Turn.Number(), call.Round) && reader.Seen()
 	})
 	if failed != nil {
 		return failed

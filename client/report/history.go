@@ -98,7 +98,7 @@ func (c Calls) Find(ctx context.Context, id content.CallID) (*Call, error) {
 		if found = h.find(id); found == nil {
 			return turn > 0 && h.past(turn, round)
 		}
-		return h.told(found)
+		return h.complete(found)
 	})
 	return found, err
 }
@@ -121,7 +121,7 @@ func (c Calls) Dead(ctx context.Context) (all []*Call, err error) {
 					found = append(found, p)
 				}
 			}
-			return len(found) == n && !slices.ContainsFunc(found, func(p *Call) bool { return !h.told(p) })
+			return len(found) == n && !slices.ContainsFunc(found, func(p *Call) bool { return !h.complete(p) })
 		})
 		if err != nil {
 			return nil, err
@@ -168,7 +168,7 @@ func (c Calls) Changed(ctx context.Context, items []content.Item) (map[content.C
 		read = h
 		for len(left) > 0 {
 			found := h.find(left[0].ID) // not if the call is from before a fork
-			if found == nil && !h.past(last[0], last[1]) || found != nil && !h.told(found) {
+			if found == nil && !h.past(last[0], last[1]) || found != nil && !h.complete(found) {
 				return false
 			}
 			left = left[1:]
@@ -288,9 +288,9 @@ func (h *history) find(id content.CallID) *Call {
 	return nil
 }
 
-// told reports whether later entries add nothing about a call: it is in its current state, or nothing more
+// complete reports whether later entries add nothing about a call: it is in its current state, or nothing more
 // can happen to it.
-func (h *history) told(c *Call) bool {
+func (h *history) complete(c *Call) bool {
 	open := 0
 	for _, q := range c.Questions {
 		if q.Outcome == Pending {

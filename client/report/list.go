@@ -275,7 +275,7 @@ func (q Query) search(ctx context.Context, c *client.Client, p *Page, complain f
 		for i, row := range some {
 			ids[i] = row.Session
 		}
-		err := eachOf(ctx, c, ids, complain, func(i int, state *loop.State, _ journal.Head) { has[i] = says(state, text) })
+		err := eachOf(ctx, c, ids, complain, func(i int, state *loop.State, _ journal.Head) { has[i] = transcriptHas(state, text) })
 		if err != nil {
 			return err
 		}
@@ -328,8 +328,8 @@ func toolsOf(s *loop.State) string {
 	return strings.Join(names, "\n") + "\n"
 }
 
-// says reports whether models see a text in a session. The text must be in lower case.
-func says(s *loop.State, text string) bool {
+// transcriptHas reports whether the transcript has a text. The text must be in lower case.
+func transcriptHas(s *loop.State, text string) bool {
 	has := func(in string) bool { return strings.Contains(strings.ToLower(in), text) }
 	var said func(content.Part) bool
 	said = func(p content.Part) bool {

@@ -58,7 +58,7 @@ that of "observer verify".`,
 			if err := with.chooseKeys(cmd.Context(), in.cell); err != nil {
 				return err
 			}
-			if with.beside, err = besideOf(cmd.Context(), in.cell); err != nil {
+			if with.external, err = externalOf(cmd.Context(), in.cell); err != nil {
 				return err
 			}
 			reader := explain.NewReportReader()

@@ -172,10 +172,10 @@ func (v *verifier) verify(ctx context.Context, records iter.Seq2[journal.Record,
 	if who != nil {
 		who.Judge(out)
 	}
-	v.beside.judgeClaims(out, &says)
+	v.external.judgeClaims(out, &says)
 	out.Settle()
 	if err == nil {
-		err = cmp.Or(files.Judge(ctx, out, v.beside.files), fork.Judge(ctx, out, v.beside.origin), v.beside.judgeErasure(ctx, out))
+		err = cmp.Or(files.Judge(ctx, out, v.external.files), fork.Judge(ctx, out, v.external.origin), v.external.judgeErasure(ctx, out))
 	}
 	if err != nil {
 		out.Level = verdict.None

@@ -109,7 +109,7 @@ func (f *verifyFlags) check(args []string) error {
 	case f.origin != "" && f.file == "":
 		return cli.Usage("--origin is for --file: in a deployment the origin is read anyway")
 	}
-	if err := checkBeside(f.blobs, f.origin); err != nil {
+	if err := checkExternal(f.blobs, f.origin); err != nil {
 		return err
 	}
 	return f.signatures.check(f.file != "" && len(f.given.proofs) == 0)
@@ -131,7 +131,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 		if err := v.chooseKeys(cmd.Context(), nil); err != nil {
 			return err
 		}
-		v.beside = v.besideFile()
+		v.external = v.externalOfFile()
 		return v.report(v.judgeFile())
 	}
 	sessions, err := cli.ParseSessions(args)
@@ -142,7 +142,7 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 		if err := v.chooseKeys(cmd.Context(), cell); err != nil {
 			return err
 		}
-		if v.beside, err = besideOf(cmd.Context(), cell); err != nil {
+		if v.external, err = externalOf(cmd.Context(), cell); err != nil {
 			return err
 		}
 		if f.all {
@@ -157,8 +157,8 @@ func (f *verifyFlags) run(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// checkBeside returns an error if a given folder of files or origin does not exist, even if the journal does not need it.
-func checkBeside(blobs, of string) error {
+// checkExternal returns an error if a given folder of files or origin does not exist, even if the journal does not need it.
+func checkExternal(blobs, of string) error {
 	if blobs != "" {
 		info, err := os.Stat(blobs)
 		if err == nil && !info.IsDir() {
@@ -200,8 +200,8 @@ func namespaceOf(cell *cli.Cell) string {
 	return cell.Namespace()
 }
 
-// beside has what journals refer to, and what is known about them elsewhere.
-type beside struct {
+// external has the data outside a journal that it is checked against.
+type external struct {
 	files  attached.Store
 	origin origin.Reader // of the session that it is a fork of
 
@@ -209,18 +209,18 @@ type beside struct {
 	restores []verdict.Restore // restores that the deployment records
 }
 
-// besideOf returns what a deployment has besides its journals, or nothing without a deployment.
-func besideOf(ctx context.Context, cell *cli.Cell) (beside, error) {
+// externalOf returns the external data of a deployment, or nothing without a deployment.
+func externalOf(ctx context.Context, cell *cli.Cell) (external, error) {
 	if cell == nil {
-		return beside{}, nil
+		return external{}, nil
 	}
 	restores, err := backup.Restores(ctx, cell.Cell)
-	return beside{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo, seals.Of(cell.Cell), restores}, err
+	return external{cell.Blobs(), engine.Reader{Journal: cell.Journal()}.ReadTo, seals.Of(cell.Cell), restores}, err
 }
 
 // judgeClaims compares the restores that a journal names with the restores that the deployment records. Only the marks of entries show
 // whether a session was moved there, and an export does not have them.
-func (by beside) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
+func (by external) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
 	switch {
 	case by.seals != nil:
 		for _, f := range says.Compare(by.restores) {
@@ -232,7 +232,7 @@ func (by beside) judgeClaims(v *verdict.Verdict, says *audit.Claims) {
 }
 
 // judgeErasure checks that the key of an erased session no longer exists. Without a deployment, only its tombstone can be checked.
-func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
+func (by external) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
 	if v.State != verdict.Erased || by.seals == nil {
 		return nil
 	}
@@ -248,8 +248,8 @@ func (by beside) judgeErasure(ctx context.Context, v *verdict.Verdict) error {
 	return nil
 }
 
-// besideFile returns what is available besides an exported journal.
-func (v *verifier) besideFile() (by beside) {
+// externalOfFile returns the external data that is available for an exported journal.
+func (v *verifier) externalOfFile() (by external) {
 	if v.blobs != "" {
 		by.files = attached.Folder(v.blobs)
 	}
@@ -310,7 +310,7 @@ type verifier struct {
 
 	signatures signatureFlags
 	keys       *keys.Directory // nil: signatures are not checked
-	beside     beside
+	external   external
 
 	log                    signed.Log // what the proofs show of the log
 	keyFaults, keyWarnings []verdict.Fault
@@ -410,7 +410,7 @@ func (v *verifier) judge(ctx context.Context, cell *cli.Cell, s content.SessionI
 		j.Verdict, j.err = v.verify(ctx, read(ctx, cell, s, 1), anchors)
 	}
 	if errors.Is(j.err, journal.ErrNotFound) && j.Verdict != nil {
-		if audit.Absent(j.Verdict, v.beside.restores, anchors...); j.Has(verdict.Restored) {
+		if audit.Absent(j.Verdict, v.external.restores, anchors...); j.Has(verdict.Restored) {
 			j.err = nil
 		}
 	}

@@ -16,14 +16,14 @@ import (
 )
 
 // projection projects a stream that begins with the session onto what its editor gets. It yields sdk.SessionUpdate, and
-// for requests stream.Heard, events.Approval, events.ApprovalResolved, turnEnd and events.Deletion.
+// for requests stream.InputTaken, events.Approval, events.ApprovalResolved, turnEnd and events.Deletion.
 type projection struct {
 	folder string
 
-	turns stream.Turns
-	named bool            // the session has a title
-	said  bool            // this attempt has text or reasoning
-	begun []content.Place // the calls of this attempt
+	turns   stream.Turns
+	named   bool            // the session has a title
+	hasText bool            // this attempt has text or reasoning
+	begun   []content.Place // the calls of this attempt
 }
 
 // turnEnd is the end of a turn.
@@ -66,10 +66,10 @@ func (p *projection) show(ev stream.Event, yield func(any)) {
 
 func (p *projection) step(s stream.Step, yield func(any)) {
 	switch e := s.(type) {
-	case stream.Heard:
-		p.hear(e, yield)
+	case stream.InputTaken:
+		p.onInput(e, yield)
 	case stream.AttemptBegan:
-		p.said, p.begun = false, nil
+		p.hasText, p.begun = false, nil
 	case stream.Grown:
 		p.grow(e, yield)
 	case stream.Voided:
@@ -94,8 +94,8 @@ func (p *projection) step(s stream.Step, yield func(any)) {
 	}
 }
 
-// hear passes on input. The first input of a user is the title of the session, as in lists.
-func (p *projection) hear(h stream.Heard, yield func(any)) {
+// onInput shows input. The first input of a user is the title of the session, as in lists.
+func (p *projection) onInput(h stream.InputTaken, yield func(any)) {
 	yield(h)
 	if title := report.Title(h.Item.Text()); h.Item.Kind == content.User && !p.named && title != "" {
 		p.named = true
@@ -116,24 +116,24 @@ func (p *projection) grow(g stream.Grown, yield func(any)) {
 		yield(sdk.SessionUpdate{ToolCallUpdate: &u})
 	case piece.Op != content.AppendPart:
 	case piece.Kind == content.TextKind:
-		p.said = true
+		p.hasText = true
 		yield(sdk.UpdateAgentMessageText(piece.Text))
 	case piece.Kind == content.ReasoningKind:
-		p.said = true
+		p.hasText = true
 		yield(sdk.UpdateAgentThoughtText(piece.Text))
 	}
 }
 
 // void takes back an attempt as far as the protocol can: it has no way to remove what was shown.
 func (p *projection) void(yield func(any)) {
-	if p.said {
+	if p.hasText {
 		yield(sdk.UpdateAgentMessageText(again))
 	}
 	for _, place := range p.begun {
 		yield(sdk.UpdateToolCall(sdk.ToolCallId(place), sdk.WithUpdateStatus(sdk.ToolCallStatusFailed),
 			sdk.WithUpdateContent([]sdk.ToolCallContent{sdk.ToolContent(sdk.TextBlock("This call was not made: the reply starts again."))})))
 	}
-	p.said, p.begun = false, nil
+	p.hasText, p.begun = false, nil
 }
 
 // rest shows the parts of a reply that have no pieces.
@@ -178,7 +178,7 @@ func (p *projection) before(items []content.Item, yield func(any)) {
 	for _, it := range items {
 		switch it.Kind {
 		case content.User:
-			p.hear(stream.Heard{Item: it}, yield)
+			p.onInput(stream.InputTaken{Item: it}, yield)
 		case content.Assistant, content.Tool:
 			for _, part := range it.Parts {
 				p.earlier(part, calls, yield)

@@ -34,7 +34,7 @@ func line(t *testing.T, fact any) string {
 	switch f := fact.(type) {
 	case sdk.SessionUpdate:
 		return golden.Line(t, f)
-	case stream.Heard:
+	case stream.InputTaken:
 		return fmt.Sprintf("heard by %s, of command %s: %s %q", f.Turn, f.Command, f.Item.Kind, f.Item.Text())
 	case events.Approval:
 		return fmt.Sprintf("asked %s: %s", f.ID, golden.Line(t, questionOf("s", f, "/site")))

@@ -151,8 +151,8 @@ func (t *thread) take(ctx context.Context, fact any) {
 	switch f := fact.(type) {
 	case sdk.SessionUpdate:
 		t.send(ctx, f)
-	case stream.Heard:
-		t.hear(ctx, f)
+	case stream.InputTaken:
+		t.onInput(ctx, f)
 	case events.Approval:
 		q := &question{Approval: f}
 		if t.questions = append(t.questions, q); t.live {
@@ -176,8 +176,8 @@ func (t *thread) send(ctx context.Context, u sdk.SessionUpdate) {
 	}
 }
 
-// hear takes input that a turn takes in. The editor itself shows what it has sent.
-func (t *thread) hear(ctx context.Context, h stream.Heard) {
+// onInput handles input that a turn takes in. The editor itself shows what it has sent.
+func (t *thread) onInput(ctx context.Context, h stream.InputTaken) {
 	for _, p := range t.prompts {
 		if p.command != h.Command {
 			continue

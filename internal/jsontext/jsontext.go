@@ -34,8 +34,8 @@ func appenderOf(t reflect.Type) appender {
 	return a.(appender)
 }
 
-// theirs leaves a value to encoding/json.
-func theirs(b []byte, v reflect.Value) ([]byte, error) {
+// byLibrary leaves a value to encoding/json.
+func byLibrary(b []byte, v reflect.Value) ([]byte, error) {
 	raw, err := json.Marshal(v.Interface())
 	return append(b, raw...), err
 }
@@ -55,7 +55,7 @@ func newAppender(t reflect.Type) appender {
 		return appendRaw
 	}
 	if !plain(t) {
-		return theirs
+		return byLibrary
 	}
 	switch t.Kind() { //nolint:exhaustive // the library writes the others
 	case reflect.Bool:
@@ -78,7 +78,7 @@ func newAppender(t reflect.Type) appender {
 			return appendStruct(fields)
 		}
 	}
-	return theirs
+	return byLibrary
 }
 
 // later looks up the appender of an element when it is needed: types may be recursive.
@@ -129,11 +129,11 @@ func appendRaw(b []byte, v reflect.Value) ([]byte, error) {
 	raw := v.Bytes()
 	for _, c := range raw {
 		if c <= ' ' || c > '~' || c == '<' || c == '>' || c == '&' {
-			return theirs(b, v)
+			return byLibrary(b, v)
 		}
 	}
 	if !json.Valid(raw) { // also nil
-		return theirs(b, v)
+		return byLibrary(b, v)
 	}
 	return append(b, raw...), nil
 }

@@ -47,7 +47,7 @@ func writerOf(t reflect.Type) writer {
 	return w.(writer)
 }
 
-func theirs(w *Writer, v reflect.Value) error { return w.Library().EncodeValue(v) }
+func writeByLibrary(w *Writer, v reflect.Value) error { return w.Library().EncodeValue(v) }
 
 // plain reports whether a type has no encoding of its own.
 func plain(t reflect.Type) bool {
@@ -56,7 +56,7 @@ func plain(t reflect.Type) bool {
 
 func newWriter(t reflect.Type) writer {
 	if !plain(t) {
-		return theirs
+		return writeByLibrary
 	}
 	switch t.Kind() { //nolint:exhaustive // the library writes the others
 	case reflect.Bool:
@@ -83,7 +83,7 @@ func newWriter(t reflect.Type) writer {
 	case reflect.Struct:
 		return newStruct(t)
 	}
-	return theirs
+	return writeByLibrary
 }
 
 // always returns a writer that never fails.
@@ -136,7 +136,7 @@ const most = 64
 func newStruct(t reflect.Type) writer {
 	fields, ok := fieldsOf(t)
 	if !ok || len(fields) > most {
-		return theirs
+		return writeByLibrary
 	}
 	return func(w *Writer, v reflect.Value) error {
 		var shown uint64

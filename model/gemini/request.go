@@ -138,7 +138,7 @@ func (t *transcript) reply(it content.Item) {
 			parts = append(parts, p.Data)
 			continue
 		}
-		o := said(p)
+		o := replyPart(p)
 		if o == nil {
 			continue
 		}
@@ -160,8 +160,8 @@ func signature(p content.Part) []byte {
 	return p.Reasoning.Signature
 }
 
-// said converts a part of a reply. It returns nil for parts of other providers.
-func said(p content.Part) object {
+// replyPart converts a part of a reply. It returns nil for parts of other providers.
+func replyPart(p content.Part) object {
 	var o object
 	switch p.Kind {
 	case content.ReasoningKind:

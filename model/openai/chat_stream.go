@@ -163,18 +163,18 @@ func (s *chatStream) grow(kind content.PartKind, field, text string) (int, error
 	return s.reply.Grow(p)
 }
 
-// said is a piece of a message.
-type said struct {
+// textPiece is a piece of a message.
+type textPiece struct {
 	text    string
 	thought bool
 }
 
 // contents decodes the content of a message: a string, or a list that may contain
 // reasoning.
-func contents(raw json.RawMessage) []said {
+func contents(raw json.RawMessage) []textPiece {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
-		return []said{{text: text}}
+		return []textPiece{{text: text}}
 	}
 	var list []struct {
 		Type     string          `json:"type"`
@@ -184,14 +184,14 @@ func contents(raw json.RawMessage) []said {
 	if json.Unmarshal(raw, &list) != nil {
 		return nil
 	}
-	var all []said
+	var all []textPiece
 	for _, c := range list {
 		if len(c.Thinking) == 0 {
-			all = append(all, said{text: c.Text})
+			all = append(all, textPiece{text: c.Text})
 			continue
 		}
 		for _, t := range contents(c.Thinking) {
-			all = append(all, said{text: t.text, thought: true})
+			all = append(all, textPiece{text: t.text, thought: true})
 		}
 	}
 	return all

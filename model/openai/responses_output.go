@@ -146,7 +146,7 @@ func (s *responseStream) done(index int, raw json.RawMessage) error {
 	o.whole = true
 	switch o.kind {
 	case "message":
-		return s.said(o, it)
+		return s.message(o, it)
 	case "reasoning":
 		s.reply.Edit(o.parts[0]).Reasoning = &content.Reasoning{Encrypted: []byte(raw)}
 		return s.rest(o.parts[0], reasoningText(it))
@@ -157,8 +157,8 @@ func (s *responseStream) done(index int, raw json.RawMessage) error {
 	return s.reply.Commit(o.parts[0])
 }
 
-// said completes a message.
-func (s *responseStream) said(o *output, it outputItem) error {
+// message completes a message.
+func (s *responseStream) message(o *output, it outputItem) error {
 	for index, c := range it.Content {
 		i, err := s.content(o, index, c.Type == "refusal")
 		if err != nil {

@@ -124,7 +124,7 @@ func run(t *testing.T, sc *scenario, sh shape, tried *prefixes, crash bool) []jo
 		t.Errorf("hooks that were asked = %v, want %v", asked, sc.Asked)
 	}
 	if t.Failed() {
-		for _, line := range said(records) {
+		for _, line := range eventLines(records) {
 			t.Log(line)
 		}
 	} else if !crash {
@@ -151,7 +151,7 @@ func checkReplay(t *testing.T, records []journal.Record) {
 func checkEvents(t *testing.T, sc *scenario, records []journal.Record, crash bool) {
 	t.Helper()
 	want := sc.Events
-	for _, line := range said(records) {
+	for _, line := range eventLines(records) {
 		if slices.ContainsFunc(sc.Never, func(begins string) bool { return says(line, begins) }) {
 			t.Errorf("the journal holds %s, which must not occur", line)
 		}

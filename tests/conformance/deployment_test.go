@@ -157,8 +157,8 @@ func (d *deployment) tools(ctx context.Context) (all []tool.Spec) {
 	return all
 }
 
-// beside runs a worker in the process of a node until the node has ended.
-func (d *deployment) beside(ctx context.Context, local *task.Local) (end func(), err error) {
+// localWorker runs a worker in the process of a node until the node has ended.
+func (d *deployment) localWorker(ctx context.Context, local *task.Local) (end func(), err error) {
 	w, err := d.worker(local, local)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (d *deployment) beside(ctx context.Context, local *task.Local) (end func(),
 	return func() {
 		stop()
 		if err := <-ended; err != nil {
-			d.T.Errorf("the worker beside the node: %v", err)
+			d.T.Errorf("the worker in the node: %v", err)
 		}
 	}, nil
 }
@@ -195,7 +195,7 @@ func (d *deployment) drive(ctx context.Context) {
 			cfg, end := d.configure(d), func() {}
 			if d.local {
 				cfg.Local = task.NewLocal()
-				if end, err = d.beside(ctx, cfg.Local); err != nil {
+				if end, err = d.localWorker(ctx, cfg.Local); err != nil {
 					return err
 				}
 			}

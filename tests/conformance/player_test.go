@@ -43,7 +43,7 @@ type player struct {
 // wrong reports what differs from the scenario.
 func (p *player) wrong(format string, args ...any) {
 	p.t.Helper()
-	if p.loses && slices.ContainsFunc(said(p.records(p.ID())), unknownOutcome) {
+	if p.loses && slices.ContainsFunc(eventLines(p.records(p.ID())), unknownOutcome) {
 		p.strayed = true
 		return
 	}
@@ -231,7 +231,7 @@ func (p *player) until(begins string) {
 			return
 		}
 		seen = append(seen, rec)
-		if slices.ContainsFunc(said(seen), func(line string) bool { return says(line, begins) }) {
+		if slices.ContainsFunc(eventLines(seen), func(line string) bool { return says(line, begins) }) {
 			return
 		}
 	}

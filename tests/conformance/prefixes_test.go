@@ -56,7 +56,7 @@ func beginning(records []journal.Record) (began string, running bool) {
 	var b strings.Builder
 	calls, routes := make(map[content.CallID]bool), make(map[content.CallID]string) // running calls; routes of calls without a result
 	for _, rec := range records {
-		fmt.Fprintf(&b, "%q", said([]journal.Record{rec}))
+		fmt.Fprintf(&b, "%q", eventLines([]journal.Record{rec}))
 		for _, ev := range rec.Entry.Events {
 			switch ev := ev.(type) { //nolint:gochecksumtype // the others say all in their words
 			case events.ToolDispatched:

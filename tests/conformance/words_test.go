@@ -8,9 +8,9 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// said renders a journal, one line per event: its kind and the fields that distinguish it. A
+// eventLines renders a journal, one line per event: its kind and the fields that distinguish it. A
 // scenario names the beginning of a line.
-func said(records []journal.Record) []string {
+func eventLines(records []journal.Record) []string {
 	tools := make(map[content.CallID]string)
 	kinds := make(map[content.ApprovalID]string)
 	var out []string

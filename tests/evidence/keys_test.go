@@ -62,7 +62,7 @@ func (c *cast) signedEntries() []events.Entry {
 	in := list[2].Events[0].(events.InputQueued) //nolint:forcetypeassert // see entries
 	in.By, in.User = "ada", ""
 	list[2].Events[0] = in
-	list[2].Events = c.said(c.ada, cell, list[2], commands.SubmitInput{Items: in.Items})
+	list[2].Events = c.signedBy(c.ada, cell, list[2], commands.SubmitInput{Items: in.Items})
 	asked := list[5].Events[0].(events.ApprovalRequired).Approval //nolint:forcetypeassert // likewise
 	decided := list[6].Events[0].(events.ApprovalResolved)        //nolint:forcetypeassert // likewise
 	decided.By, decided.User = "ada", ""
@@ -70,7 +70,7 @@ func (c *cast) signedEntries() []events.Entry {
 	ran := list[6].Events[1].(events.ToolDispatched) //nolint:forcetypeassert // likewise
 	ran.Queue = "q"
 	list[6].Events[1] = ran
-	list[6].Events = c.said(c.ada, cell, list[6], yes(asked))
+	list[6].Events = c.signedBy(c.ada, cell, list[6], yes(asked))
 	result := list[7].Events[0].(events.ToolResultReceived) //nolint:forcetypeassert // likewise
 	result.Signature, result.SignedAt = sign(c.gpu, c.resultOf(result.Result)), signedAt
 	list[7].Events[0] = result
@@ -84,8 +84,8 @@ func yes(asked events.Approval) commands.ResolveApproval {
 	return commands.ResolveApproval{Approval: asked.ID, Call: asked.CallID, Approve: true, Shown: statement.Shown(asked)}
 }
 
-// said returns the events of an entry after what their sender signed.
-func (c *cast) said(by *keys.Signer, cell string, e events.Entry, cmd commands.Command) []events.Event {
+// signedBy returns the events of an entry after what their sender signed.
+func (c *cast) signedBy(by *keys.Signer, cell string, e events.Entry, cmd commands.Command) []events.Event {
 	c.t.Helper()
 	env := commands.Envelope{ID: e.Cause, Session: "s-1", At: e.At, Command: cmd}
 	outline, _ := statement.Outline(cmd)
@@ -314,28 +314,28 @@ func forgedActs() map[string]forgery {
 		"act: a decision of another person": {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.By = "alice" })},
 		"act: a decision of another user":   {7, false, decision(func(_ *cast, r *events.ApprovalResolved) { r.User = "alice" })},
 		"act: a decision by a worker": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			return c.said(c.gpu, cell, e, yes(a))
+			return c.signedBy(c.gpu, cell, e, yes(a))
 		})},
 		"act: a decision by a driver": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			return c.said(c.node, cell, e, yes(a))
+			return c.signedBy(c.node, cell, e, yes(a))
 		})},
 		"act: a decision by a stranger": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			return c.said(c.stranger, cell, e, yes(a))
+			return c.signedBy(c.stranger, cell, e, yes(a))
 		})},
 		"act: a decision in another cell": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			return c.said(c.ada, "other", e, yes(a))
+			return c.signedBy(c.ada, "other", e, yes(a))
 		})},
 		"act: a denial that approves": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			return c.said(c.ada, cell, e, commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Shown: statement.Shown(a)})
+			return c.signedBy(c.ada, cell, e, commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Shown: statement.Shown(a)})
 		})},
 		"act: a decision without what was shown": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			return c.said(c.ada, cell, e, commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Approve: true})
+			return c.signedBy(c.ada, cell, e, commands.ResolveApproval{Approval: a.ID, Call: a.CallID, Approve: true})
 		})},
 		"act: input that was signed as a decision": {7, false, sent(func(c *cast, e events.Entry, _ events.Approval) []events.Event {
-			return c.said(c.ada, cell, e, commands.Close{})
+			return c.signedBy(c.ada, cell, e, commands.Close{})
 		})},
 		"act: a decision that is signed after it": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
-			out := c.said(c.ada, cell, e, yes(a))
+			out := c.signedBy(c.ada, cell, e, yes(a))
 			return append(append([]events.Event{}, out[1:]...), out[0])
 		})},
 		"act: a decision of another time": {7, false, lie(func(_ *cast, e []events.Entry) {
@@ -343,7 +343,7 @@ func forgedActs() map[string]forgery {
 		})},
 		"act: a decision of tomorrow": {7, false, sent(func(c *cast, e events.Entry, a events.Approval) []events.Event {
 			e.At = e.At.Add(24 * time.Hour)
-			return c.said(c.ada, cell, e, yes(a))
+			return c.signedBy(c.ada, cell, e, yes(a))
 		})},
 		"act: options that were not given": {3, false, lie(func(_ *cast, e []events.Entry) {
 			e[2].Events[1] = edited1(e[2].Events[1], func(q *events.InputQueued) { q.Options = &events.TurnOptions{Sequential: true} })
@@ -362,7 +362,7 @@ func forgedActs() map[string]forgery {
 			list := c.signedEntries()
 			config := events.Config{Model: "demo"}
 			list[1].Events = []events.Event{events.RunStarted{Config: config, By: "ada"}}
-			list[1].Events = c.said(c.ada, cell, list[1], commands.OpenSession{Config: config})
+			list[1].Events = c.signedBy(c.ada, cell, list[1], commands.OpenSession{Config: config})
 			list[2].Events = []events.Event{edited1(list[2].Events[1], func(q *events.InputQueued) { q.Origin = events.FromVerifier })}
 			return c.write(list, c.node)
 		}},
@@ -382,7 +382,7 @@ func forgedActs() map[string]forgery {
 			list := c.signedEntries()
 			config := events.Config{Model: "demo"}
 			list[1].Events = []events.Event{events.RunStarted{Config: config, By: "ada"}}
-			list[1].Events = c.said(c.ada, cell, list[1], commands.OpenSession{Config: config})
+			list[1].Events = c.signedBy(c.ada, cell, list[1], commands.OpenSession{Config: config})
 			list[2].Events = []events.Event{edited1(list[2].Events[1], func(q *events.InputQueued) { q.Origin = events.FromParent })}
 			return c.write(list, c.node)
 		}},

@@ -39,7 +39,7 @@ func (g *Guard) Sent(m jetstream.Message, s *loop.State) (commands.Envelope, err
 	if r, ok := env.Command.(commands.ReportResult); ok && !isVerdict(r, s) {
 		err = g.result(r, m.At, s)
 	} else {
-		err = g.said(&env, m, s)
+		err = g.checkSender(&env, m, s)
 	}
 	if err != nil {
 		g.forged(commands.NameOf(env.Command))
@@ -47,8 +47,8 @@ func (g *Guard) Sent(m jetstream.Message, s *loop.State) (commands.Envelope, err
 	return env, err
 }
 
-// said checks that the sender may say what it says. One list defines who may say what.
-func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State) error {
+// checkSender checks that the sender may send the command. One list defines who may send what.
+func (g *Guard) checkSender(env *commands.Envelope, m jetstream.Message, s *loop.State) error {
 	d, roles := g.directory.Newest(), statement.Roles(env.Command)
 	if m.Signature.IsZero() {
 		if d.Requires(roles[0], m.At) {
@@ -87,8 +87,8 @@ func (g *Guard) said(env *commands.Envelope, m jetstream.Message, s *loop.State)
 // text stores and returns the text that the sender signed: the command itself, or the schedule that sent it.
 func (g *Guard) text(env *commands.Envelope, m jetstream.Message, s *loop.State) ([]byte, error) {
 	cell := g.directory.Newest().Cell
-	said, input := statement.Outline(env.Command)
-	raw, err := commands.Marshal(said)
+	outline, input := statement.Outline(env.Command)
+	raw, err := commands.Marshal(outline)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func fact(ev events.Event, c commands.Command) (who string, fits, ok bool) {
 	switch ev := ev.(type) { //nolint:gochecksumtype // no other event that people cause comes first
 	case events.InputQueued:
 		is, ok := c.(commands.SubmitInput)
-		return ev.By, ok && slices.EqualFunc(ev.Items, is.Items, says), true
+		return ev.By, ok && slices.EqualFunc(ev.Items, is.Items, sameText), true
 	case events.ApprovalResolved:
 		if ev.Outcome != events.Approved && ev.Outcome != events.Denied || ev.Grant != "" {
 			return "", false, false // a close, a cancel or an earlier decision settled it
@@ -89,8 +89,8 @@ func fact(ev events.Event, c commands.Command) (who string, fits, ok bool) {
 	return "", false, false
 }
 
-// says reports whether two items have the same text and the same number of parts.
-func says(a, b content.Item) bool { return len(a.Parts) == len(b.Parts) && a.Text() == b.Text() }
+// sameText reports whether two items have the same text and the same number of parts.
+func sameText(a, b content.Item) bool { return len(a.Parts) == len(b.Parts) && a.Text() == b.Text() }
 
 // names reports whether a request may mean a call. Any place fits, since the request may give the place of a call whose
 // turn is over.

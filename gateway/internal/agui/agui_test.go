@@ -192,10 +192,10 @@ func TestOnlyWhatIsNewInARequestCounts(t *testing.T) {
 	const hi = `{"id":"1","role":"user","content":"Hi"}`
 	r, err := parse(hi, `{"id":"2","role":"assistant","toolCalls":[]}`, `{"id":"3","role":"tool","content":"x","toolCallId":"c"}`,
 		`{"id":"4","role":"user","content":[{"type":"text","text":"And"},{"type":"image","source":{"type":"data","value":"aGk=","mimeType":"image/png"}}]}`)
-	if err != nil || golden.Line(t, r.Said) != `["Hi"]` || r.ID != "4" || r.Input.Text() != "And" || string(r.Input.Parts[1].Media.Bytes) != "hi" {
+	if err != nil || golden.Line(t, r.Earlier) != `["Hi"]` || r.ID != "4" || r.Input.Text() != "And" || string(r.Input.Parts[1].Media.Bytes) != "hi" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err = parse(hi, `{"id":"2","role":"assistant","content":"x"}`); err != nil || r.Input != nil || len(r.Said) != 1 {
+	if r, err = parse(hi, `{"id":"2","role":"assistant","content":"x"}`); err != nil || r.Input != nil || len(r.Earlier) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, bad := range []string{

@@ -160,19 +160,19 @@ func (r *Run) answer(c *stream.ToolCall, text string) {
 	r.put("TOOL_CALL_RESULT", Event{"messageId": m["id"], "toolCallId": c.Place, "content": text, "role": "tool"})
 }
 
-// hear handles users' messages before a turn.
-func (r *Run) hear(e events.InputAccepted, cause string, before int) (said []Event) {
+// onInput handles users' messages before a turn.
+func (r *Run) onInput(e events.InputAccepted, cause string, before int) (out []Event) {
 	for i, it := range e.Items {
 		if it.Kind == content.User {
-			said = append(said, r.add(Event{"id": stream.MessageID(cause, before+i), "role": "user", "content": contentOf(it)}))
+			out = append(out, r.add(Event{"id": stream.MessageID(cause, before+i), "role": "user", "content": contentOf(it)}))
 		}
 	}
-	return said
+	return out
 }
 
 // join handles a user's message during the turn.
 func (r *Run) join(e stream.Joined) {
-	for _, m := range r.hear(e.Input, e.Cause, e.Before) {
+	for _, m := range r.onInput(e.Input, e.Cause, e.Before) {
 		text, ok := m["content"].(string)
 		if !ok {
 			r.put("MESSAGES_SNAPSHOT", Event{"messages": r.messages})

@@ -14,9 +14,9 @@ import (
 
 // Request is the relevant part of a client's messages.
 type Request struct {
-	Said  []string // the texts of the user's earlier messages
-	ID    string   // ID of the last message, if the user sent it
-	Input *content.Item
+	Earlier []string // the texts of the user's earlier messages
+	ID      string   // ID of the last message, if the user sent it
+	Input   *content.Item
 }
 
 // message is a message that a client sends. Most of its content is in the journal and is not read.
@@ -43,7 +43,7 @@ func Parse(raw []json.RawMessage) (*Request, error) {
 			if i == len(raw)-1 {
 				r.ID, r.Input = m.ID, &it
 			} else {
-				r.Said = append(r.Said, it.Text())
+				r.Earlier = append(r.Earlier, it.Text())
 			}
 		case "assistant", "tool", "reasoning", "activity":
 		default:

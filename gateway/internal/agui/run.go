@@ -72,7 +72,7 @@ func (r *Run) record(rec journal.Record, ev stream.Event) {
 		switch e := any(e).(type) {
 		case events.InputAccepted:
 			if r.current == nil || e.Turn.Number() != r.n {
-				r.hear(e, rec.Entry.Cause, accepted)
+				r.onInput(e, rec.Entry.Cause, accepted)
 			}
 			accepted += len(e.Items)
 		case events.TurnStarted:

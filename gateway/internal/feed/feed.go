@@ -66,8 +66,8 @@ type Server struct {
 	Problem func(context.Context, error) *problem.Problem
 }
 
-// heard is an update of a session, or the reason why there are no more.
-type heard struct {
+// received is an update of a session, or the reason why there are no more.
+type received struct {
 	update client.Update
 	err    error
 	over   bool
@@ -96,11 +96,11 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, f Following, 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	all := make(chan heard)
+	all := make(chan received)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		pass := func(h heard) bool {
+		pass := func(h received) bool {
 			select {
 			case all <- h:
 				return true
@@ -109,11 +109,11 @@ func (s *Server) Serve(ctx context.Context, w http.ResponseWriter, f Following, 
 			}
 		}
 		for u, err := range f.Updates(ctx) {
-			if !pass(heard{update: u, err: err}) {
+			if !pass(received{update: u, err: err}) {
 				return
 			}
 		}
-		pass(heard{over: true})
+		pass(received{over: true})
 	}()
 	e.write(ctx, all)
 	stop()
@@ -127,7 +127,7 @@ func (e *writing) reconnect(why string) {
 	_ = e.Flush()
 }
 
-func (e *writing) write(ctx context.Context, all <-chan heard) {
+func (e *writing) write(ctx context.Context, all <-chan received) {
 	beat := time.NewTicker(e.Heartbeat)
 	defer beat.Stop()
 	for {
@@ -174,7 +174,7 @@ func (e *writing) write(ctx context.Context, all <-chan heard) {
 }
 
 // take writes an update, and reports whether it was the last one.
-func (e *writing) take(ctx context.Context, h heard) (last bool) {
+func (e *writing) take(ctx context.Context, h received) (last bool) {
 	put := func(ev stream.Event) { e.last = e.last || e.speaks.Event(e.Writer, ev) }
 	switch {
 	case h.over:

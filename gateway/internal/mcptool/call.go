@@ -47,12 +47,12 @@ const waiting = "waiting"
 
 // Call projects a stream onto one turn. It is done when the turn is over, or waits for decisions.
 type Call struct {
-	session content.SessionID
-	turn    *stream.Turn
-	id      content.TurnID
-	told    uint64 // progress up to this entry was already reported
-	known   uint64 // questions before this entry are no longer open
-	entry   uint64 // the last one that was shown
+	session  content.SessionID
+	turn     *stream.Turn
+	id       content.TurnID
+	reported uint64 // progress up to this entry was already reported
+	known    uint64 // questions before this entry are no longer open
+	entry    uint64 // the last one that was shown
 
 	tell   func(string)
 	line   strings.Builder // of the text that is being written
@@ -64,10 +64,10 @@ type Call struct {
 	done   bool
 }
 
-// NewCall returns the projection onto the n-th turn. Its progress was already reported up to the entry told. The journal has
+// NewCall returns the projection onto the n-th turn. Its progress was already reported up to the entry reported. The journal has
 // entries up to known, so only what the turn waits for at known or later counts.
-func NewCall(session content.SessionID, n int, told, known uint64) *Call {
-	return &Call{session: session, id: content.TurnIDFor(n), turn: stream.NewTurn(n), told: told, known: known}
+func NewCall(session content.SessionID, n int, reported, known uint64) *Call {
+	return &Call{session: session, id: content.TurnIDFor(n), turn: stream.NewTurn(n), reported: reported, known: known}
 }
 
 // Entry returns the last entry that the call was shown.
@@ -89,7 +89,7 @@ func (c *Call) Show(ev stream.Event, yield func(string)) {
 	if c.done {
 		return
 	}
-	if c.tell = yield; c.entry < c.told {
+	if c.tell = yield; c.entry < c.reported {
 		c.tell = func(string) {}
 	}
 	c.turn.Show(ev, c.take)

@@ -19,13 +19,13 @@ import (
 // as in responses.
 type History struct {
 	session content.SessionID
-	said    []said
+	items   []shownItem
 	turn    *Responses // the last one; nil: none
 	has     map[string]bool
 }
 
-// said is an item.
-type said struct {
+// shownItem is an item of the conversation.
+type shownItem struct {
 	id   string
 	json func() map[string]any // returns its current state
 }
@@ -44,13 +44,13 @@ func (h *History) Turn() int {
 // Item returns the item with an ID; nil: there is none.
 func (h *History) Item(id string) map[string]any {
 	if i := h.index(id); i >= 0 {
-		return h.said[i].json()
+		return h.items[i].json()
 	}
 	return nil
 }
 
 func (h *History) index(id string) int {
-	return slices.IndexFunc(h.said, func(s said) bool { return s.id == id })
+	return slices.IndexFunc(h.items, func(s shownItem) bool { return s.id == id })
 }
 
 // allParts is a part number that no turn reaches, so that a projection goes through all parts.
@@ -65,7 +65,7 @@ func (h *History) Show(ev stream.Event) {
 	for i, e := range ev.Entry.Entry.Events {
 		switch e := any(e).(type) {
 		case events.InputAccepted:
-			h.hear(e, fmt.Sprintf(inputPrefix+"%d_%d", ev.Entry.Seq, i))
+			h.onInput(e, fmt.Sprintf(inputPrefix+"%d_%d", ev.Entry.Seq, i))
 		case events.TurnStarted:
 			h.turn = NewResponses(ID{h.session, e.Turn.Number(), allParts}, "", -1)
 			h.follow(ev)
@@ -82,7 +82,7 @@ func (h *History) follow(ev stream.Event) {
 	for _, it := range h.turn.output {
 		if !h.has[it.id] { // a question that stays open is in several responses
 			h.has[it.id] = true
-			h.said = append(h.said, said{it.id, it.json})
+			h.items = append(h.items, shownItem{it.id, it.json})
 		}
 	}
 }
@@ -90,14 +90,14 @@ func (h *History) follow(ev stream.Event) {
 // inputPrefix is the prefix of the ID of a user's item. The number of its entry follows.
 const inputPrefix = "msg_in_"
 
-// hear handles the users' input.
-func (h *History) hear(e events.InputAccepted, id string) {
+// onInput handles the users' input.
+func (h *History) onInput(e events.InputAccepted, id string) {
 	for i, it := range e.Items {
 		if it.Kind != content.User {
 			continue
 		}
 		m := object{"type": messageKind, "id": fmt.Sprintf("%s_%d", id, i), "role": "user", "status": completed, "content": inputOf(it)}
-		h.said = append(h.said, said{fmt.Sprint(m["id"]), func() map[string]any { return m }})
+		h.items = append(h.items, shownItem{fmt.Sprint(m["id"]), func() map[string]any { return m }})
 	}
 }
 
@@ -201,20 +201,20 @@ func (p Paging) Full(h *History) bool {
 	case p.after != "" && at < 0:
 		return false
 	case p.asc:
-		return len(h.said)-(at+1) > p.limit
+		return len(h.items)-(at+1) > p.limit
 	case p.after == "":
-		at = len(h.said)
+		at = len(h.items)
 	}
 	return at > p.limit
 }
 
 // Of returns the page. The history must be full or have all items.
 func (p Paging) Of(h *History) (map[string]any, *Error) {
-	all := slices.Clone(h.said)
+	all := slices.Clone(h.items)
 	if !p.asc {
 		slices.Reverse(all)
 	}
-	at := slices.IndexFunc(all, func(s said) bool { return s.id == p.after })
+	at := slices.IndexFunc(all, func(s shownItem) bool { return s.id == p.after })
 	if p.after != "" && at < 0 {
 		return nil, NoItem("after", p.after)
 	}

@@ -70,8 +70,8 @@ func (r *Responses) Part() int { return r.turn.Part() }
 // ID returns the ID of the response.
 func (r *Responses) ID() ID { return r.id }
 
-// mine reports whether the current part belongs to the response.
-func (r *Responses) mine() bool { return r.turn.Part() == r.id.Part && !r.over }
+// inPart reports whether the current part belongs to the response.
+func (r *Responses) inPart() bool { return r.turn.Part() == r.id.Part && !r.over }
 
 // Show takes an event of the stream, yields what follows from it, and reports whether the response is complete.
 func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
@@ -99,7 +99,7 @@ func (r *Responses) Show(ev stream.Event, yield func(Event)) (over bool) {
 func (r *Responses) emit(kind string, data object) {
 	n := r.number
 	r.number++
-	if !r.mine() || n <= r.after {
+	if !r.inPart() || n <= r.after {
 		return
 	}
 	data["type"], data["sequence_number"] = kind, n
@@ -191,7 +191,7 @@ func (r *Responses) Asks(id content.ApprovalID) (events.Approval, bool) {
 
 // pause ends a part with the questions that are open.
 func (r *Responses) pause(open []events.Approval) {
-	if r.mine() {
+	if r.inPart() {
 		r.asked = slices.Clone(open)
 	}
 	for _, it := range r.output {
@@ -212,7 +212,7 @@ func (r *Responses) finish(status string) {
 	r.status, r.ended = status, true
 	kind := "response." + status
 	r.emit(kind, object{"response": r.Response()})
-	if r.mine() {
+	if r.inPart() {
 		r.over = true
 	}
 }

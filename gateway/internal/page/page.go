@@ -53,16 +53,16 @@ func Serve(w http.ResponseWriter, r *http.Request) bool {
 	return serve(w, r, name)
 }
 
-// Door is the content of the login page.
-type Door struct {
+// Login is the content of the login page.
+type Login struct {
 	Login  bool   // people can log in with a provider
 	Tokens bool   // people can enter a token
 	Failed string // why the last attempt failed
 	Status int
 }
 
-// Enter serves the login page.
-func Enter(w http.ResponseWriter, d Door) {
+// ServeLogin serves the login page.
+func ServeLogin(w http.ResponseWriter, d Login) {
 	t, err := template.ParseFS(files, "enter.html")
 	if err != nil {
 		return // cannot happen: a test executes it

@@ -91,9 +91,9 @@ func textOf(p content.Part) string {
 	return "" // the part is in the entry only
 }
 
-// hear handles a fragment and yields the pieces that now follow. After a gap, it yields nothing until the missing fragments are
+// fragment handles a fragment and yields the pieces that now follow. After a gap, it yields nothing until the missing fragments are
 // repeated.
-func (r *reply) hear(d events.ContentDelta, yield func(Piece)) {
+func (r *reply) fragment(d events.ContentDelta, yield func(Piece)) {
 	switch {
 	case r.lost || d.Delta.Part < r.place.Part:
 		return
@@ -108,7 +108,7 @@ func (r *reply) hear(d events.ContentDelta, yield func(Piece)) {
 			next := r.held
 			r.held, r.size = nil, 0
 			for _, d := range next {
-				r.hear(d, yield)
+				r.fragment(d, yield)
 			}
 		}
 	}

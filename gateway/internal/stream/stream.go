@@ -148,15 +148,15 @@ func (s *Stream) Live(ev events.Event, yield func(Event)) {
 	c := Call{d.Turn, d.Round, d.Attempt}
 	switch {
 	case s.reply != nil && s.reply.place.Call == c:
-		s.hear(d, yield)
+		s.fragment(d, yield)
 	case s.reply != nil && c.before(s.reply.place.Call), !s.over.before(c):
 	case len(s.early) < maxHeldPieces && s.size < maxHeld:
 		s.early, s.size = append(s.early, d), s.size+sizeOf(d)
 	}
 }
 
-func (s *Stream) hear(d events.ContentDelta, yield func(Event)) {
-	s.reply.hear(d, func(p Piece) { yield(Event{Cursor: s.place(), Piece: &p}) })
+func (s *Stream) fragment(d events.ContentDelta, yield func(Event)) {
+	s.reply.fragment(d, func(p Piece) { yield(Event{Cursor: s.place(), Piece: &p}) })
 }
 
 // flush handles the fragments that arrived before the entry that starts their attempt.

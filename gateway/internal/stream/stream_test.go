@@ -453,7 +453,7 @@ func TestAReaderCatchesUpWithWhatIsRepeated(t *testing.T) {
 func piecesOf(c Call, frags []events.ContentDelta) (all []Piece) {
 	r := newReply(c)
 	for _, f := range frags {
-		r.hear(f, func(p Piece) { all = append(all, p) })
+		r.fragment(f, func(p Piece) { all = append(all, p) })
 	}
 	return all
 }

@@ -61,7 +61,7 @@ func TestInputFromBeforeAStreamHasNoCommand(t *testing.T) {
 	} {
 		rec := journal.Record{Head: journal.Head{Seq: uint64(i + 7)}, Entry: e} //nolint:gosec // there are two
 		turns.Show(Event{Entry: &rec}, func(s Step) {
-			if h, ok := s.(Heard); ok {
+			if h, ok := s.(InputTaken); ok {
 				got = append(got, h.Item.Text()+" "+h.Command)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 )
 
-// Turns projects a stream onto all turns that start in it, in the steps of [Turn]. Instead of Joined, it yields a Heard for
+// Turns projects a stream onto all turns that start in it, in the steps of [Turn]. Instead of Joined, it yields an InputTaken for
 // each item of input. A call in the background is answered again when its result arrives, even many turns later.
 type Turns struct {
 	turn       *Turn // the last one; nil: none
@@ -22,14 +22,14 @@ type waiting struct {
 	command string
 }
 
-// Heard is an item of input that becomes part of a turn.
-type Heard struct {
+// InputTaken is an item of input that becomes part of a turn.
+type InputTaken struct {
 	Turn    content.TurnID
 	Item    content.Item
 	Command string // the command that sent the input; "": none, or it came before the stream begins
 }
 
-func (Heard) step() {}
+func (InputTaken) step() {}
 
 // Turn returns the ID of the open turn, or of the last one, or "".
 func (t *Turns) Turn() content.TurnID {
@@ -67,7 +67,7 @@ func (t *Turns) Show(ev Event, yield func(Step)) {
 		switch e := any(e).(type) {
 		case events.InputAccepted:
 			if e.Turn != t.Turn() {
-				t.hear(e, false, yield)
+				t.input(e, false, yield)
 			}
 		case events.TurnStarted:
 			t.turn = NewTurn(e.Turn.Number())
@@ -81,19 +81,19 @@ func (t *Turns) Show(ev Event, yield func(Step)) {
 func (t *Turns) take(s Step, yield func(Step)) {
 	switch e := s.(type) {
 	case Joined:
-		t.hear(e.Input, true, yield)
+		t.input(e.Input, true, yield)
 		return
 	case CallAnswered:
 		if e.Detached {
 			t.background = append(t.background, e.Call)
 		}
-	case Heard, PartBegan, PartPaused, RoundBegan, RoundEnded, AttemptBegan, AttemptFailed, Grown, Voided, Replied, Decided, CallStarted, Used, Ended:
+	case InputTaken, PartBegan, PartPaused, RoundBegan, RoundEnded, AttemptBegan, AttemptFailed, Grown, Voided, Replied, Decided, CallStarted, Used, Ended:
 	}
 	yield(s)
 }
 
-// hear yields the items of input, with the commands that queued them.
-func (t *Turns) hear(in events.InputAccepted, open bool, yield func(Step)) {
+// input yields the items of input, with the commands that queued them.
+func (t *Turns) input(in events.InputAccepted, open bool, yield func(Step)) {
 	var commands []string
 	joins := func(q waiting) bool {
 		switch in.Origin {
@@ -116,7 +116,7 @@ func (t *Turns) hear(in events.InputAccepted, open bool, yield func(Step)) {
 	})
 	before := max(0, len(in.Items)-len(commands)) // items that were queued before the stream begins
 	for i, it := range in.Items {
-		h := Heard{Turn: in.Turn, Item: it}
+		h := InputTaken{Turn: in.Turn, Item: it}
 		if i >= before && i-before < len(commands) {
 			h.Command = commands[i-before]
 		}

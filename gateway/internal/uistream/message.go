@@ -22,7 +22,7 @@ type Message struct {
 type History struct {
 	session  content.SessionID
 	messages []*Message
-	said     []string
+	texts    []string
 	turn     *Stream  // the last one; nil: none
 	open     *Message // the assistant's open message
 }
@@ -33,8 +33,8 @@ func NewHistory(s content.SessionID) *History { return &History{session: s, mess
 // Messages returns the messages so far.
 func (h *History) Messages() []*Message { return h.messages }
 
-// Said returns the texts of users' messages.
-func (h *History) Said() []string { return h.said }
+// UserTexts returns the texts of users' messages.
+func (h *History) UserTexts() []string { return h.texts }
 
 // Show takes an event of the stream.
 func (h *History) Show(ev stream.Event) {
@@ -49,7 +49,7 @@ func (h *History) Show(ev stream.Event) {
 	for _, e := range ev.Entry.Entry.Events {
 		switch e := any(e).(type) {
 		case events.InputAccepted:
-			h.hear(e, ev.Entry.Entry.Cause, accepted)
+			h.onInput(e, ev.Entry.Entry.Cause, accepted)
 			accepted += len(e.Items)
 		case events.TurnStarted:
 			n := e.Turn.Number()
@@ -60,14 +60,14 @@ func (h *History) Show(ev stream.Event) {
 	}
 }
 
-// hear handles input. Input that joins a running turn is a part of that turn's message.
-func (h *History) hear(e events.InputAccepted, cause string, before int) {
+// onInput handles input. Input that joins a running turn is a part of that turn's message.
+func (h *History) onInput(e events.InputAccepted, cause string, before int) {
 	joins := h.turn != nil && h.turn.id == e.Turn
 	for i, it := range e.Items {
 		if it.Kind != content.User {
 			continue
 		}
-		h.said = append(h.said, it.Text())
+		h.texts = append(h.texts, it.Text())
 		if !joins {
 			h.messages = append(h.messages, &Message{ID: stream.MessageID(cause, before+i), Role: "user", Parts: partsOf(it)})
 		}

@@ -13,7 +13,7 @@ import (
 
 // Request is the input or the decisions in a client's messages.
 type Request struct {
-	Said      []string     // the texts of the user's earlier messages
+	Earlier   []string     // the texts of the user's earlier messages
 	ID        string       // ID of the message with the input
 	Input     content.Item // without parts if there are decisions
 	Decisions []stream.Decision
@@ -67,7 +67,7 @@ func Parse(raw []json.RawMessage, decides string) (*Request, error) {
 		if m.Role != "user" && m.Role != "assistant" {
 			return nil, fmt.Errorf("messages[%d]: the role is %q: remove it, since the system prompt belongs to the session's agent", i, m.Role)
 		}
-		r.Said = append(r.Said, m.said()...)
+		r.Earlier = append(r.Earlier, m.userTexts()...)
 		if last.Role != "user" && m.Role == "assistant" && (m.ID == decides || decides == "" && i == len(all)-1) {
 			r.Decisions = m.decisions()
 		}
@@ -78,8 +78,8 @@ func Parse(raw []json.RawMessage, decides string) (*Request, error) {
 	return r, nil
 }
 
-// said returns the texts of a user's message, or of the steering messages within a message.
-func (m message) said() (out []string) {
+// userTexts returns the texts of a user's message, or of the steering messages within a message.
+func (m message) userTexts() (out []string) {
 	if m.Role == "user" {
 		return []string{textOf(m.Parts)}
 	}

@@ -99,7 +99,7 @@ func TestOnlyTheLastMessageOfARequestCounts(t *testing.T) {
 		return Parse(raw, decides)
 	}
 	r, err := parse("", hi, steered, `{"id":"m2","role":"user","parts":[{"type":"text","text":"And"},{"type":"file","filename":"a","url":"data:text/plain;base64,aGk="}]}`)
-	if err != nil || golden.Line(t, r.Said) != `["Hi","Wait"]` || r.ID != "m2" || r.Input.Text() != "And" || string(r.Input.Parts[1].Media.Bytes) != "hi" || len(r.Decisions) != 0 {
+	if err != nil || golden.Line(t, r.Earlier) != `["Hi","Wait"]` || r.ID != "m2" || r.Input.Text() != "And" || string(r.Input.Parts[1].Media.Bytes) != "hi" || len(r.Decisions) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, decides := range []string{"", "turn-1"} {

@@ -65,8 +65,8 @@ func (r *runner) block(t testing.TB, text string) string {
 		if len(commands) > 1 {
 			fmt.Fprintf(&out, "> %s\n", st.verb)
 		}
-		said, changed := r.run(t, st)
-		out.WriteString(said)
+		text, changed := r.run(t, st)
+		out.WriteString(text)
 		moved = moved || changed
 	}
 	if moved {
@@ -104,7 +104,7 @@ func (r *runner) run(t testing.TB, st statement) (string, bool) {
 	case "record":
 		return r.recorded(t, st), true
 	}
-	evs, err := r.Do(t, r.said(t, st))
+	evs, err := r.Do(t, r.envelope(t, st))
 	if rej, ok := errors.AsType[*commands.Rejection](err); ok {
 		return "refused: " + rej.Error() + "\n", false
 	}
@@ -114,8 +114,8 @@ func (r *runner) run(t testing.TB, st statement) (string, bool) {
 	return lines(evs), true
 }
 
-// said returns the envelope of a statement.
-func (r *runner) said(t testing.TB, st statement) commands.Envelope {
+// envelope returns the envelope of a statement.
+func (r *runner) envelope(t testing.TB, st statement) commands.Envelope {
 	t.Helper()
 	if st.verb == "tell" {
 		return r.tell(t, st)

@@ -13,6 +13,8 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
+func TestMain(m *testing.M) { turnlogtest.Main(m) }
+
 const forecast = `
 replies:
   - calls: [{name: weather, input: {city: Oslo}}]

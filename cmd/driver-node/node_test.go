@@ -21,6 +21,12 @@ import (
 	"github.com/turnlog/turnlog/session"
 )
 
+// TestMain runs more tests at once than there are CPUs: most of them wait for a node.
+func TestMain(m *testing.M) {
+	natstest.Parallel(8)
+	natstest.Main(m)
+}
+
 // program is one run of the binary.
 type program struct {
 	err  *clitest.Screen

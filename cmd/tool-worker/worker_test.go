@@ -21,6 +21,12 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
+// TestMain runs more tests at once than there are CPUs: most of them wait for a worker.
+func TestMain(m *testing.M) {
+	natstest.Parallel(8)
+	natstest.Main(m)
+}
+
 // execute runs the program to its end.
 func execute(ctx context.Context, args ...string) (code int, printed string) {
 	out := clitest.NewScreen()

@@ -29,6 +29,8 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 )
 
+func TestMain(m *testing.M) { natstest.Main(m) }
+
 const subject = "turnlog.journal.s-1"
 
 // stage is a deployment with the journal of one session. Its operator can change all streams, but cannot sign.

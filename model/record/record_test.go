@@ -199,6 +199,24 @@ func TestChangedRequestFailsWithADiff(t *testing.T) {
 	}
 }
 
+func TestTheNearestRequestAnswers(t *testing.T) {
+	t.Parallel()
+	file := recorded(t, rich(), record.Config{}, modeltest.Ask("Say hello to Ada."), modeltest.Ask("Multiply 3 by 5."))
+	want, err := open(t, file, nil, record.Config{}).Call(t.Context(), modeltest.Ask("Say hello to Ada."), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := modeltest.Ask("Say hello to Ada, please.")
+	got, err := open(t, file, nil, record.Config{Nearest: true}).Call(t.Context(), asked, quiet)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("the nearest reply: %v (-want +got):\n%s", err, diff)
+	}
+	_, err = open(t, file, nil, record.Config{}).Call(t.Context(), asked, quiet)
+	if failed, ok := errors.AsType[*model.Error](err); !ok || failed.Code != "not_recorded" {
+		t.Errorf("strictly: %v, want not_recorded", err)
+	}
+}
+
 func TestALongDiffIsCut(t *testing.T) {
 	t.Parallel()
 	var much []content.Item

@@ -1,4 +1,4 @@
-package signers_test
+package jetstream_test
 
 import (
 	"errors"
@@ -11,14 +11,11 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
-	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/signers"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
-
-// cell is a provisioned cell with a root of its keys.
-type cell struct {
+// signedCell is a provisioned cell with a root of its keys.
+type signedCell struct {
 	*jetstream.Cell
 
 	t    *testing.T
@@ -26,22 +23,19 @@ type cell struct {
 	key  keys.Key
 }
 
-func inBubble(t *testing.T, test func(t *testing.T, c *cell)) {
+func withSigners(t *testing.T, test func(t *testing.T, c *signedCell)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		of, err := jetstream.Open(natstest.Connect(t, natstest.Start(t)), "")
-		natstest.Must(t, err)
-		natstest.Must(t, admin.Of(of).Provision(t.Context(), admin.Config{Memory: true}))
 		root, err := keys.NewRoot()
 		natstest.Must(t, err)
 		node, err := keys.New()
 		natstest.Must(t, err)
-		test(t, &cell{of, t, root, keys.Key{Public: node.Public(), Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1e9}})
+		test(t, &signedCell{provisioned(t), t, root, keys.Key{Public: node.Public(), Roles: []keys.Role{keys.Driver}, Name: "node-1", From: 1e9}})
 	})
 }
 
 // signed returns a version of the directory, with an optional change.
-func (c *cell) signed(version uint64, by *keys.Signer, change func(*keys.Directory)) []byte {
+func (c *signedCell) signed(version uint64, by *keys.Signer, change func(*keys.Directory)) []byte {
 	c.t.Helper()
 	d := &keys.Directory{Cell: c.Namespace(), Version: version, At: content.Time(version) * 1e9, Keys: []keys.Key{c.key}}
 	if change != nil {
@@ -52,13 +46,13 @@ func (c *cell) signed(version uint64, by *keys.Signer, change func(*keys.Directo
 	return raw
 }
 
-func (c *cell) publish(version uint64, raw []byte) {
+func (c *signedCell) publish(version uint64, raw []byte) {
 	c.t.Helper()
 	natstest.Must(c.t, signers.Publish(c.t.Context(), c.Cell, version, raw))
 }
 
 func TestNodesFollowTheNewestDirectory(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cell) {
+	withSigners(t, func(t *testing.T, c *signedCell) {
 		if _, err := signers.Open(t.Context(), c.Cell, c.root.Public()); !errors.Is(err, signers.ErrNone) {
 			t.Fatalf("Open without a directory = %v, want ErrNone", err)
 		}
@@ -85,7 +79,7 @@ func TestNodesFollowTheNewestDirectory(t *testing.T) {
 }
 
 func TestWhatTheRootDidNotSignCountsForNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *cell) {
+	withSigners(t, func(t *testing.T, c *signedCell) {
 		stranger, err := keys.NewRoot()
 		natstest.Must(t, err)
 		c.publish(1, c.signed(1, c.root, nil))

@@ -1,4 +1,4 @@
-package ops_test
+package cli_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package agents_test
+package jetstream_test
 
 import (
 	"errors"
@@ -14,22 +14,19 @@ import (
 	"github.com/turnlog/turnlog/jetstream/agents"
 )
 
-func TestMain(m *testing.M) { natstest.Main(m) }
-
-func inBubble(t *testing.T, test func(*testing.T, *jetstream.Cell)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		c, err := jetstream.Open(natstest.Connect(t, natstest.Start(t)), "")
-		natstest.Must(t, err)
-		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
-		test(t, c)
-	})
+// provisioned returns a cell on a server of its own.
+func provisioned(tb testing.TB) *jetstream.Cell {
+	tb.Helper()
+	c, err := jetstream.Open(natstest.Connect(tb, natstest.Start(tb)), "")
+	natstest.Must(tb, err)
+	natstest.Must(tb, admin.Of(c).Provision(tb.Context(), admin.Config{Memory: true}))
+	return c
 }
 
 func TestAgentsArePublishedInVersions(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, c *jetstream.Cell) {
-		ctx, store := t.Context(), agents.Of(c)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, store := t.Context(), agents.Of(provisioned(t))
 		if _, err := store.Get(ctx, "reviewer", ""); !errors.Is(err, agents.ErrNotPublished) {
 			t.Errorf("Get of an unpublished agent = %v, want ErrNotPublished", err)
 		}
@@ -56,8 +53,8 @@ func TestAgentsArePublishedInVersions(t *testing.T) {
 
 func TestAWithdrawnAgentKeepsItsVersions(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, c *jetstream.Cell) {
-		ctx, store := t.Context(), agents.Of(c)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, store := t.Context(), agents.Of(provisioned(t))
 		natstest.Must(t, store.Publish(ctx, "reviewer", "v1", []byte("one")))
 		natstest.Must(t, store.Withdraw(ctx, "reviewer"))
 		if _, err := store.Get(ctx, "reviewer", ""); !errors.Is(err, agents.ErrNotPublished) {
@@ -81,12 +78,13 @@ func TestAWithdrawnAgentKeepsItsVersions(t *testing.T) {
 
 func TestNamesOfAgentsAreTokens(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, c *jetstream.Cell) {
+	synctest.Test(t, func(t *testing.T) {
+		store := agents.Of(provisioned(t))
 		for _, name := range []string{"", "a.b", "a b", "*", ">"} {
-			if err := agents.Of(c).Publish(t.Context(), name, "v1", nil); !errors.Is(err, content.ErrBadID) {
+			if err := store.Publish(t.Context(), name, "v1", nil); !errors.Is(err, content.ErrBadID) {
 				t.Errorf("Publish(%q) = %v, want ErrBadID", name, err)
 			}
-			if _, err := agents.Of(c).Get(t.Context(), name, ""); !errors.Is(err, agents.ErrNotPublished) {
+			if _, err := store.Get(t.Context(), name, ""); !errors.Is(err, agents.ErrNotPublished) {
 				t.Errorf("Get(%q) = %v, want ErrNotPublished", name, err)
 			}
 		}

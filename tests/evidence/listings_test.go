@@ -1,4 +1,4 @@
-package completeness_test
+package evidence
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package record_test
+package turnlogtest_test
 
 import (
 	"context"
@@ -28,12 +28,8 @@ replies:
     usage: {input: 12, output: 7}
 `
 
-type place struct {
-	City string `json:"city"`
-}
-
-// weather is a tool whose description may change.
-func weather(t *testing.T, description string) tool.Tool {
+// described is the weather tool with another description.
+func described(t *testing.T, description string) tool.Tool {
 	t.Helper()
 	w, err := tool.Func("weather", description, func(context.Context, place) (string, error) { return "sunny", nil }, tool.ReadOnly())
 	if err != nil {
@@ -49,7 +45,7 @@ func played(t *testing.T) (lines []string, records []journal.Record) {
 		s := d.Script(incident)
 		s.Say("How is the weather in Oslo?")
 		lines, records = turnlogtest.Lines(s.Snapshot().Transcript), d.Records(s.ID())
-	}, turnlogtest.Tools(weather(t, "The weather in a city.")))
+	}, turnlogtest.Tools(described(t, "The weather in a city.")))
 	return lines, records
 }
 
@@ -73,7 +69,7 @@ func TestAJournalBecomesACassette(t *testing.T) {
 		if diff := cmp.Diff(want, turnlogtest.Lines(s.Snapshot().Transcript)); diff != "" {
 			t.Errorf("replayed (-want +got):\n%s", diff)
 		}
-	}, turnlogtest.Tools(weather(t, "Tells the weather.")), turnlogtest.Node(func(c *actor.Config) { c.Models = replay }))
+	}, turnlogtest.Tools(described(t, "Tells the weather.")), turnlogtest.Node(func(c *actor.Config) { c.Models = replay }))
 }
 
 func TestAJournalWithoutRepliesIsNoCassette(t *testing.T) {
@@ -86,24 +82,6 @@ func TestAJournalWithoutRepliesIsNoCassette(t *testing.T) {
 	bad[1].Err = errors.New("unreadable")
 	if _, err := record.FromJournal(journal.All(bad), record.Config{}); !errors.Is(err, bad[1].Err) {
 		t.Errorf("error %v, want that of the entry", err)
-	}
-}
-
-func TestTheNearestRequestAnswers(t *testing.T) {
-	t.Parallel()
-	file := recorded(t, rich(), record.Config{}, modeltest.Ask("Say hello to Ada."), modeltest.Ask("Multiply 3 by 5."))
-	want, err := open(t, file, nil, record.Config{}).Call(t.Context(), modeltest.Ask("Say hello to Ada."), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := modeltest.Ask("Say hello to Ada, please.")
-	got, err := open(t, file, nil, record.Config{Nearest: true}).Call(t.Context(), asked, quiet)
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("the nearest reply: %v (-want +got):\n%s", err, diff)
-	}
-	_, err = open(t, file, nil, record.Config{}).Call(t.Context(), asked, quiet)
-	if failed, ok := errors.AsType[*model.Error](err); !ok || failed.Code != "not_recorded" {
-		t.Errorf("strictly: %v, want not_recorded", err)
 	}
 }
 
@@ -121,7 +99,7 @@ func TestFilesAreTheSameByBytesAndByDigest(t *testing.T) {
 	ask := func(p content.Part) string {
 		r := modeltest.Ask("What is this?")
 		r.Transcript[0].Parts = append(r.Transcript[0].Parts, p)
-		_, err := m.Call(t.Context(), r, quiet)
+		_, err := m.Call(t.Context(), r, func(content.Delta) {})
 		if err == nil {
 			t.Fatal("the request was recorded")
 		}

@@ -1,4 +1,4 @@
-package otlp_test
+package cli_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package snapshots_test
+package actor_test
 
 import (
 	"context"
@@ -20,8 +20,6 @@ import (
 	"github.com/turnlog/turnlog/loop/snapshot"
 	"github.com/turnlog/turnlog/turnlogtest"
 )
-
-func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
 // driver writes a session as a driver does, one step at a time.
 type driver struct {

@@ -1,4 +1,4 @@
-package tombstones_test
+package jetstream_test
 
 import (
 	"testing"
@@ -16,8 +16,6 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/tombstones"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
 
 // TestANodeThatDoesNotAnswerIsReplaced has a keeper ask a node that is gone, which the server has not noticed: before
 // it wrote the tombstone, and before it answered. The keeper asks again, and so another node.

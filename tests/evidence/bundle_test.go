@@ -1,4 +1,4 @@
-package bundle_test
+package evidence
 
 import (
 	"errors"
@@ -16,8 +16,6 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/heads"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
 
 // world has a directory with a key that signs sessions, and one that does not.
 type world struct {

@@ -1,4 +1,4 @@
-package completeness_test
+package evidence
 
 import (
 	"errors"
@@ -15,8 +15,6 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream/heads"
 )
-
-func TestMain(m *testing.M) { natstest.Main(m) }
 
 func TestEveryErrorHasItsKind(t *testing.T) {
 	t.Parallel()

@@ -200,7 +200,7 @@ lead.yaml:12:52: compaction.steps[0].summarise.model: there is no dmeo`
 	}
 }
 
-// What a later release refuses must not stop a session that has it in its journal.
+// A definition that a later release refuses must not stop a session whose journal has it.
 func TestARecordedDefinitionIsNotCheckedAgain(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{

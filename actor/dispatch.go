@@ -71,6 +71,7 @@ func (d *driver) taskFor(e loop.RunTool, v *engine.View) task.Task {
 		t.Policy = d.agent.Load().Policy
 	}
 	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
+	t.Direct = t.Effects.Retryable() && !t.Wake && c.Name != loop.VerifierTool
 	t.TraceParent, t.Baggage = d.sender.Load().Of(t.Session, c.Turn, c.Place, c.Attempt)
 	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)
 	t.Epoch, t.Decided = v.Epoch, d.node.clock.comparable(v.At)

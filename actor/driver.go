@@ -50,7 +50,8 @@ type driver struct {
 	unproven map[string]bool   // calls reported without their ticket, by identity
 	vanished map[string]int    // how often a call was gone from its queue without a report, by identity
 	queued   map[string]bool   // calls that were certainly on their queues, by identity, until the inbox has been read
-	taken    int               // number of commands taken
+	direct   []directReport    // those that are handled now
+	taken    int               // number of commands taken from the inbox
 	looked   int               // the value of taken at the last look
 	purged   int               // the value of taken at the last purge of a busy inbox
 	ends     jetstream.Ends    // of the streams, before look last read the inbox
@@ -221,6 +222,9 @@ func (d *driver) next(ctx context.Context) error {
 	case raw := <-d.live.C():
 		r.active = true
 		return d.receive(ctx, raw)
+	case raw := <-d.live.Direct():
+		r.active = true
+		return d.receiveDirect(ctx, raw)
 	case <-d.live.Reconnected():
 	case <-d.unread:
 	case report := <-d.performer.Reports():

@@ -25,7 +25,7 @@ import (
 func (d *driver) receive(ctx context.Context, raw *nats.Msg) error {
 	missed := false
 	err := d.takeAll(ctx, func(yield func(jetstream.Message, error) bool) {
-		for n := 0; raw != nil && n < maxUnread; n++ {
+		for raw := range ready(raw, d.live.C()) {
 			m := d.live.Message(raw)
 			switch {
 			case d.inbox.Old(m):
@@ -34,11 +34,6 @@ func (d *driver) receive(ctx context.Context, raw *nats.Msg) error {
 				return
 			case !yield(m, nil):
 				return
-			}
-			select {
-			case raw = <-d.live.C():
-			default:
-				raw = nil
 			}
 		}
 	})
@@ -49,6 +44,19 @@ func (d *driver) receive(ctx context.Context, raw *nats.Msg) error {
 		return d.readInbox(ctx)
 	}
 	return d.sync(ctx)
+}
+
+// ready yields a message and those that are ready after it.
+func ready(raw *nats.Msg, more <-chan *nats.Msg) iter.Seq[*nats.Msg] {
+	return func(yield func(*nats.Msg) bool) {
+		for n := 0; raw != nil && n < maxUnread && yield(raw); n++ {
+			select {
+			case raw = <-more:
+			default:
+				raw = nil
+			}
+		}
+	}
 }
 
 // readInbox handles the unread commands and only then performs effects: the last report may be the result of
@@ -112,7 +120,10 @@ func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, e
 		if m.More {
 			signal(d.unread)
 		}
-		if d.taken++; d.taken-d.purged >= purgeEvery && len(ready) == 0 {
+		if !m.Direct() {
+			d.taken++
+		}
+		if d.taken-d.purged >= purgeEvery && len(ready) == 0 {
 			d.purged = d.taken
 			d.purgeHandled(ctx)
 		}
@@ -130,13 +141,18 @@ func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) 
 	d.trial.Step()
 	defer d.trial.Stepped(ctx)
 	env, err := d.open(ctx, &m)
+	if m.Direct() && env.Command != nil {
+		d.direct = append(d.direct, directReport{m, env.Command, awaits(d.State, env.Command)})
+	}
 	if err == nil && !ready.add(d.State, env) {
 		err = d.takeResults(ctx, ready)
 	}
 	if err != nil {
 		return err
 	}
-	d.inbox.Take(m) // not earlier, or the entry of the results would include its cursor
+	if !m.Direct() {
+		d.inbox.Take(m) // not earlier, or the entry of the results would include its cursor
+	}
 	switch {
 	case len(*ready) == maxResults:
 		return d.takeResults(ctx, ready)
@@ -227,11 +243,7 @@ const (
 // add adds a command if it is such a result, and reports whether it did.
 func (r *results) add(s *loop.State, env commands.Envelope) bool {
 	c, ok := env.Command.(commands.ReportResult)
-	if !ok {
-		return false
-	}
-	call, ok := s.CallAt(c.Place)
-	if !ok || !call.Running() || call.Attempt != c.Attempt {
+	if !ok || !awaits(s, c) {
 		return false
 	}
 	switch c.Outcome.Result.Status {

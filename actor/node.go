@@ -68,9 +68,9 @@ type Node struct {
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
 	trials  *trials.Node
-	tickets *jetstream.Tickets // set by Run
-	offers  *offers.Offers     // set by Run
-	proofs  *proof.Guard       // set by Run; nil: nothing is checked
+	tickets *task.Tickets  // set by Run
+	offers  *offers.Offers // set by Run
+	proofs  *proof.Guard   // set by Run; nil: nothing is checked
 	firing  *firing.Handler
 	noAgent *agentRuntime // for sessions without an agent
 	agents  memo.Cache[[sha256.Size]byte, *agentRuntime]

@@ -40,7 +40,9 @@ type claim struct {
 
 	secret string // secret of this claim, which no other claim has; "": the call has not begun
 
-	reported bool // the outcome was sent; belongs to the slot that holds the claim
+	// belong to the slot that holds the claim
+	tried    bool // a direct report
+	reported bool // the outcome was sent
 
 	// guarded by the queue's lock
 	canceled bool
@@ -142,6 +144,9 @@ func (c *claim) Unbegin(ctx context.Context) error {
 // handles late and repeated reports. If an outcome is too large for a command, an error result is sent
 // instead.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
+	if c.reportDirectly(ctx, r) {
+		return nil
+	}
 	_, err := c.queue.inbox.SendReport(ctx, c.envelope(r), c.task.Ticket)
 	if errors.Is(err, ErrTooLarge) {
 		failed := content.NewResult(r.Call, c.task.Tool, content.StatusError, "Tool failed: its result cannot be sent: "+err.Error())
@@ -157,6 +162,20 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 		c.queue.runs.WakeSoon(r.Session)
 	}
 	return nil
+}
+
+// reportDirectly gives an outcome to the session's driver, and reports whether the driver has recorded it. It
+// tries once.
+func (c *claim) reportDirectly(ctx context.Context, r task.Report) bool {
+	if !c.task.Direct || c.tried || r.Question != nil || r.Lost || c.queue.undirected.Load() {
+		return false
+	}
+	recorded, err := c.queue.inbox.deliver(ctx, c.envelope(r), c.task.Ticket)
+	if _, denied := Denied(err); denied {
+		c.queue.undirected.Store(true)
+	}
+	c.tried, c.reported = true, recorded
+	return recorded
 }
 
 // envelope returns the envelope of a report. A result is signed for the journal if the cell has a key,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -56,8 +57,18 @@ type Message struct {
 
 	session content.SessionID
 	data    []byte
-	blob    string // the name of the payload's blob; "": the payload is data
-	sealed  string // the ID of the key that sealed the payload; "": not sealed
+	blob    string    // the name of the payload's blob; "": the payload is data
+	sealed  string    // the ID of the key that sealed the payload; "": not sealed
+	direct  *nats.Msg // a worker sent it to the driver itself; nil: it was in the inbox
+}
+
+// Direct reports whether a worker sent the message to the driver itself. It is not in the inbox then.
+func (m Message) Direct() bool { return m.direct != nil }
+
+// Answer tells the worker whether the journal has its direct report. If not, or if the answer is lost, the
+// worker puts the report into the inbox.
+func (m Message) Answer(recorded bool) {
+	_ = m.direct.Respond([]byte(strconv.FormatBool(recorded))) // the connection may be gone
 }
 
 // LaneOf returns the lane on which Send sends a command. It includes the name of the connection's user, if
@@ -86,11 +97,35 @@ func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope,
 
 // SendReport is Send with the ticket of the dispatch that a report is about.
 func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
+	h := i.header(&env, ticket)
+	return i.send(ctx, env, i.cell.user, h)
+}
+
+// header signs a command and returns its headers.
+func (i *Inbox) header(env *commands.Envelope, ticket string) nats.Header {
 	h := layout.Beside(env.Baggage)
-	if i.cell.keys.Command(h, &env); ticket != "" {
+	if i.cell.keys.Command(h, env); ticket != "" {
 		h.Set(layout.HeaderTicket, ticket)
 	}
-	return i.send(ctx, env, i.cell.user, h)
+	return h
+}
+
+// deliver sends a report to the session's driver itself, and returns whether the journal has it. If not, use
+// SendReport: the driver may still record it, but only one of both has an effect.
+func (i *Inbox) deliver(ctx context.Context, env commands.Envelope, ticket string) (recorded bool, err error) {
+	msg := &nats.Msg{Subject: i.cell.names.Report(env.Session), Header: i.header(&env, ticket)}
+	data, err := env.Encode()
+	if err == nil && len(data) > maxInline {
+		err = ErrTooLarge
+	}
+	if err == nil {
+		err = i.cell.pack(ctx, env.Session, sealing.Command, msg, data)
+	}
+	if err != nil {
+		return false, err
+	}
+	answer, err := i.cell.api.Request(ctx, msg)
+	return err == nil && string(answer.Data) == "true", err
 }
 
 func (i *Inbox) send(ctx context.Context, env commands.Envelope, user string, h nats.Header) (uint64, error) {

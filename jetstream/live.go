@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,6 +27,9 @@ const (
 	// listenBuffer is how many commands of a session may wait for its driver. If there are more, the driver
 	// reads the inbox.
 	listenBuffer = 128
+
+	// directBuffer is how many direct reports of a session may wait for its driver.
+	directBuffer = 64
 )
 
 // Live carries events that are not stored: parts of a streamed reply, progress of tools, rejections. An
@@ -112,6 +116,7 @@ type Listener struct {
 
 	subs   []*nats.Subscription
 	raw    chan *nats.Msg // the client drops and counts messages that do not fit
+	direct chan *nats.Msg // likewise, but a worker whose report is dropped puts it into the inbox
 	status chan nats.Status
 	missed int // dropped messages already reported by Message
 }
@@ -121,9 +126,16 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	l := &Listener{cell: i.cell, session: s, raw: make(chan *nats.Msg, listenBuffer), status: i.cell.nc.StatusChanged(nats.CONNECTED)}
+	l := &Listener{
+		cell: i.cell, session: s, status: i.cell.nc.StatusChanged(nats.CONNECTED),
+		raw: make(chan *nats.Msg, listenBuffer), direct: make(chan *nats.Msg, directBuffer),
+	}
+	to := map[string]chan *nats.Msg{i.cell.names.Report(s): l.direct}
 	for _, commands := range i.cell.names.Commands(s) {
-		sub, err := i.cell.nc.ChanSubscribe(i.cell.names.Live(commands.Subject), l.raw)
+		to[i.cell.names.Live(commands.Subject)] = l.raw
+	}
+	for subject, received := range to {
+		sub, err := i.cell.nc.ChanSubscribe(subject, received)
 		if err != nil {
 			l.Close()
 			return nil, fmt.Errorf("listen to %s: %w", s, err)
@@ -135,6 +147,9 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 
 // C delivers live copies, which Message decodes. It is never closed.
 func (l *Listener) C() <-chan *nats.Msg { return l.raw }
+
+// Direct delivers the reports that workers send to the driver itself, which Report decodes. It is never closed.
+func (l *Listener) Direct() <-chan *nats.Msg { return l.direct }
 
 // Reconnected delivers a value after each reconnect.
 func (l *Listener) Reconnected() <-chan nats.Status { return l.status }
@@ -172,5 +187,12 @@ func (l *Listener) Message(raw *nats.Msg) Message {
 	if m.Err == nil && (m.Seq == 0 || m.At == 0 || m.blob != "") {
 		return Message{Gap: true}
 	}
+	return m
+}
+
+// Report returns a direct report, unopened. Its worker waits for Answer.
+func (l *Listener) Report(raw *nats.Msg) Message {
+	m := unopened(l.session, l.cell.names, raw.Subject, raw.Header, raw.Data, api.IsSpoofed(raw.Header))
+	m.At, m.direct = content.TimeOf(time.Now()), raw
 	return m
 }

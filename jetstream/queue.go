@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -48,6 +49,8 @@ type Queue struct {
 	unclaimed bucket.Bucket[int]
 	memory    *semaphore.Weighted   // for calls with large tasks
 	begun     bucket.Bucket[string] // calls that must not run twice: the secret of the claim that began each
+
+	undirected atomic.Bool // the server denies direct reports to this user
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}

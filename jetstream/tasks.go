@@ -2,15 +2,9 @@ package jetstream
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -189,7 +183,6 @@ func (t *Tasks) delivered(ctx context.Context, queue string) (uint64, error) {
 
 const (
 	ticketKeySize = 32
-	ticketSize    = 16
 
 	// keyFormat is the first byte of a stored key. It distinguishes the key from the server's replies, which
 	// are JSON.
@@ -197,17 +190,6 @@ const (
 )
 
 var errBadTicketKey = errors.New("the stored key of tickets is not valid")
-
-// Tickets makes and verifies the tickets of dispatches. A ticket is a keyed hash of session, place and
-// attempt. Only drivers have the cell's key, no journal contains a ticket, and a worker gets only the
-// tickets of tasks on its queue. So a process that has the ticket of a dispatch has received its task. It
-// is safe for concurrent use.
-type Tickets struct {
-	mu   sync.Mutex
-	hash hash.Hash // keyed; preparing it costs more than a ticket
-	text []byte    // the input of the last ticket's hash
-	sum  []byte    // the last ticket, after its hash
-}
 
 // CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning calls it: the
 // stream of keys keeps the first message on a subject, so the key must be stored before users can write.
@@ -226,7 +208,7 @@ func (c *Cell) CreateTicketKey(ctx context.Context) error {
 }
 
 // Tickets returns the cell's tickets. It returns ErrNotProvisioned if the cell has no key.
-func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
+func (c *Cell) Tickets(ctx context.Context) (*task.Tickets, error) {
 	stream := c.names.KeysStream()
 	m, err := c.api.Last(ctx, stream, c.names.TicketKey())
 	switch {
@@ -238,34 +220,5 @@ func (c *Cell) Tickets(ctx context.Context) (*Tickets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("key of tickets: %w", err)
 	}
-	return &Tickets{hash: hmac.New(sha256.New, m.Data[1:])}, nil
-}
-
-// Of returns the ticket of a dispatch.
-func (t *Tickets) Of(s content.SessionID, p content.Place, attempt int) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.of(s, p, attempt))
-}
-
-// Fits reports whether a ticket is that of a dispatch.
-func (t *Tickets) Fits(ticket string, s content.SessionID, p content.Place, attempt int) bool {
-	if ticket == "" {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return hmac.Equal([]byte(ticket), t.of(s, p, attempt))
-}
-
-// of returns a ticket that is valid until the next call. The caller holds the lock.
-func (t *Tickets) of(s content.SessionID, p content.Place, attempt int) []byte {
-	t.text = append(append(append(append(t.text[:0], s...), '/'), p...), '/')
-	t.text = strconv.AppendInt(t.text, int64(attempt), 10)
-	t.hash.Reset()
-	_, _ = t.hash.Write(t.text) // never fails
-	t.sum = t.hash.Sum(t.sum[:0])
-	size := len(t.sum)
-	t.sum = base64.RawURLEncoding.AppendEncode(t.sum, t.sum[:ticketSize])
-	return t.sum[size:]
+	return task.NewTickets(m.Data[1:]), nil
 }

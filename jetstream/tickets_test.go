@@ -15,7 +15,7 @@ import (
 func TestAllDriversIssueTheSameTickets(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
-		made := make(chan *Tickets, 8)
+		made := make(chan *task.Tickets, 8)
 		for range cap(made) {
 			go func() {
 				tickets, err := c.Tickets(t.Context())

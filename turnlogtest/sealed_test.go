@@ -9,7 +9,8 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-// TestASealedSessionSurvivesEveryCrash has a sealed session ask, run a call and answer.
+// TestASealedSessionSurvivesEveryCrash has a session whose content is sealed ask, run a call and answer, with an output
+// that is not kept.
 func TestASealedSessionSurvivesEveryCrash(t *testing.T) {
 	t.Parallel()
 	turnlogtest.EveryCrash(t, func(t *testing.T, d *turnlogtest.Deployment) {

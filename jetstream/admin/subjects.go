@@ -70,6 +70,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Live(n.Fired("<schedule>")), "", "server", "driver"),
 		row(n.Live(n.Fired("<schedule>"))+ofUser, "", "server", "driver"),
 		row(n.Delta(session), "", "worker driver", "client approver observer"),
+		row(n.Report(session), "", "worker", "driver"),
 		row(n.Cancel(session), "", "driver", "worker"),
 		row(n.Deletion(session, "<user>"), "", "keeper", "driver"),
 		row(n.Probe(node), "", "driver doctor", "driver"),

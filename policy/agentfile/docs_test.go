@@ -254,7 +254,7 @@ func TestTheSchemaHasTheWordsOfTheCode(t *testing.T) {
 	}
 }
 
-// The parser checks formats, whose errors explain more; patterns are for editors.
+// The reader leaves patterns to editors, since formats explain more.
 func TestEachPatternOfTheSchemaHasAFormat(t *testing.T) {
 	t.Parallel()
 	var doc any

@@ -146,7 +146,7 @@ replies:
 		t.Errorf("an interrupted restore: sessions ls = %d %s", code, errs)
 	}
 	report := must(e, 0, "turnlog", "restore", nightly, "--anchor", heads)
-	for _, want := range []string{"lost: session later, which had ", "lost: of session load-", "again: session secret was erased at "} {
+	for _, want := range []string{"lost: session later, which had ", "lost: entries ", "again: session secret was erased at "} {
 		if !strings.Contains(report, want) {
 			t.Errorf("restore says nothing of %q:\n%s", want, report)
 		}

@@ -396,11 +396,15 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 				if _, err := forger.RequestMsgWithContext(c.ctx, msg); err != nil {
 					t.Fatal(err)
 				}
+				direct := &nats.Msg{Subject: "turnlog.report.s", Header: msg.Header, Data: data}
+				if err := forger.PublishMsg(direct); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		<-time.After(time.Minute) // until the driver checks its call
-		if n := metrics.forged.Load(); n != 21 {
-			t.Errorf("%d forged reports were counted, want 21", n)
+		if n := metrics.forged.Load(); n != 42 {
+			t.Errorf("%d forged reports were counted, want 42", n)
 		}
 		if n := len(turnlogtest.Facts[events.ToolResultReceived](w, "s")) + len(turnlogtest.Facts[events.ToolAttemptLost](w, "s")) + len(turnlogtest.Facts[events.ApprovalRequired](w, "s")); n != 0 {
 			t.Errorf("%d reports of another queue were taken", n)

@@ -160,6 +160,36 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 	})
 }
 
+// The worker and the driver are in different accounts, and so is the answer's subject.
+func TestAnOutcomeReachesItsDriverWithoutBeingStored(t *testing.T) {
+	inEachLayout(t, func(t *testing.T, c *cell) {
+		stored, err := c.spy().SubscribeSync("turnlog.live.cmd.*.report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.person("client")
+		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
+			read, err := tool.Func("read", "Reads.", func(context.Context, struct{}) (string, error) { return "true", nil }, tool.ReadOnly())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []tool.Tool{read}
+		})
+		node := c.world("driver").Node(actor.Config{})
+		s := w.Start("s", "replies:\n  - calls: [{name: read, input: {}}]\n  - text: '{{(index .Results 0).Text}}'\n")
+		defer func() { _ = s.Close(t.Context()) }()
+		submit(w, s)
+		if got := next[*session.Finished](w, s).Result.Text(); got != "true" {
+			t.Errorf("result = %q", got)
+		}
+		if n, _, err := stored.Pending(); n != 0 || err != nil {
+			t.Errorf("%d reports were stored, %v", n, err)
+		}
+		crew.Drain(t)
+		node.Drain(t)
+	})
+}
+
 // observe follows all sessions as an observer. The function that it returns stops it and returns
 // the number of entries.
 func (c *cell) observe() func() int {

@@ -135,8 +135,14 @@ func (c *Conn) Publish(ctx context.Context, msg *nats.Msg) (uint64, error) {
 
 // Answer answers a delivered message once and waits until the server has received the answer.
 func (c *Conn) Answer(ctx context.Context, reply, what string) error {
-	_, err := c.request(ctx, AskTimeout, &nats.Msg{Subject: reply, Data: []byte(what)})
+	_, err := c.Request(ctx, &nats.Msg{Subject: reply, Data: []byte(what)})
 	return err
+}
+
+// Request sends a message and waits for its receiver's answer. If there is no receiver, it returns
+// nats.ErrNoResponders at once. After other errors, the receiver may have the message or not.
+func (c *Conn) Request(ctx context.Context, msg *nats.Msg) (answer *nats.Msg, err error) {
+	return c.request(ctx, AskTimeout, msg)
 }
 
 // Confirm is Answer with retries, which are harmless for every answer except a nak.

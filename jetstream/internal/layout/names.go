@@ -226,6 +226,9 @@ func (n Names) Seal(s content.SessionID, id string) string {
 	return n.NS + ".seal." + string(s) + "." + id
 }
 
+// Report returns the subject on which workers send reports to a session's driver itself.
+func (n Names) Report(s content.SessionID) string { return n.NS + ".report." + string(s) }
+
 func (n Names) Delta(s content.SessionID) string  { return n.NS + ".delta." + string(s) }
 func (n Names) Cancel(s content.SessionID) string { return n.NS + ".cancel." + string(s) }
 func (n Names) Probe(node string) string          { return n.NS + ".node." + node }
@@ -274,6 +277,8 @@ func (n Names) SenderOf(subject string) (lane events.Lane, user string) {
 	switch tokens := strings.Split(subject, "."); {
 	case tokens[0] == "due":
 		return events.LaneDue, ""
+	case tokens[0] == "report":
+		return events.LaneReport, ""
 	case len(tokens) == 4:
 		return events.Lane(tokens[2]).Named(), tokens[3]
 	default:

@@ -19,17 +19,18 @@ func Command(a *app.App) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure durable tool round trips, compared with raw JetStream",
 		Long: `Measures durable tool round trips (driver to worker and back) on an embedded server with
-one-replica file streams. The same run measures two floors: the same JetStream operations
-(a guarded entry, a task, a result command and a guarded entry) without Turnlog's logic.
-The floor stores the bytes and headers that Turnlog stored. The lean floor stores entries
-of 400 bytes without headers.
+one-replica file streams. The same run measures two floors: the four JetStream writes of
+a call that must store each step (a guarded entry, a task, a report and a guarded entry)
+without Turnlog's logic. The floor's entries have the bytes and headers of Turnlog's.
+Those of the lean floor have 400 bytes and no headers.
 
 Quote the ratios, which are Turnlog's figure divided by a floor's, because absolute
 numbers depend on the machine. CPU time and allocations are those of the whole process,
 including the server. Messages and bytes are those that node, worker and client send and
-receive. The tool is read-only; a call that must not run twice costs one more write. The
-benchmark fails if any call fails. With --local the node runs the tool itself, and the
-floors are still those of a call on a worker.`,
+receive. The tool is read-only, so its report is not stored: Turnlog makes three of the
+four writes. For a call that must not run twice it makes five. With --local the node runs
+the tool itself, and Turnlog makes two writes; the floors are the same. The benchmark
+fails if any call fails.`,
 		Example: `  turnlog bench
   turnlog bench --runs 5
   turnlog bench --sessions 1 --rounds 2000

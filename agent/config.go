@@ -138,7 +138,7 @@ func (c Config) validate() error {
 		}
 	}
 	if len(c.Routes) > 0 && c.TaskManager == task.Simple() {
-		return &ConfigError{"Routes", "the simple task manager runs every call in the foreground; use task.Async"}
+		return &ConfigError{"Routes", "task.Simple runs every call in the foreground; use task.Async"}
 	}
 	if c.Output != nil {
 		if err := engine.CheckSchema(c.Output.Schema); err != nil {

@@ -114,7 +114,7 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	if i := slices.IndexFunc(v.Moves, func(m verdict.Move) bool { return m.Seq == a.Seq && m.Tombstone == a.Hash }); i >= 0 && a.seen {
 		// A claim can name any hash. Only the tombstone proves that the claim continues this journal.
 		if held = v.Moves[i].Proved || a.Deletion != nil && a.Deletion.MovedTo != nil && a.Deletion.Last == v.Moves[i].Last; !held {
-			return verdict.Moved, "the journal says that this was the tombstone with which the session left another deployment, and does not have it"
+			return verdict.Moved, "the journal claims that this was the tombstone of a move from another deployment, but does not have it"
 		}
 	}
 	moved := d != nil && d.MovedTo != nil
@@ -141,7 +141,7 @@ func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	if moved {
 		return v.State, elsewhere(d)
 	}
-	return v.State, "the tombstone covers it: whether it still was as the anchor says cannot be known"
+	return v.State, "the tombstone covers it, so the anchor cannot be compared"
 }
 
 // elsewhere says where the entry of a moved session is.
@@ -246,13 +246,13 @@ func (c *Claims) Compare(restores []verdict.Restore) (faults []verdict.Fault) {
 			continue
 		}
 		faults = append(faults, verdict.Fault{Kind: verdict.Forged, Seq: says.Seq, What: fmt.Sprintf(
-			"it says that the deployment was restored at %s from backup %s of %s, and the deployment does not", says.At, says.Backup, says.Taken)})
+			"it says that the deployment was restored at %s from backup %s of %s, but the deployment does not", says.At, says.Backup, says.Taken)})
 	}
 	for _, r := range left {
 		here := !c.partial && c.began > 0 && (c.arrived == 0 || r.Taken.Sub(c.arrived) > clocks)
 		if here && r.Taken.Sub(c.began) > clocks {
 			faults = append(faults, verdict.Fault{Kind: verdict.Forged, What: fmt.Sprintf(
-				"the deployment says that it was restored from backup %s of %s, and this session, which is older, does not", r.Backup, r.Taken)})
+				"the deployment says that it was restored from backup %s of %s, but this session, which is older, does not", r.Backup, r.Taken)})
 		}
 	}
 	return faults

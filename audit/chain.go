@@ -77,13 +77,13 @@ func (c *Checker) moved(r journal.Record, e events.Entry) {
 	from := events.MovedFromOf(e)
 	switch {
 	case r.Moved && c.links.here:
-		c.fault(verdict.Forged, r.Seq, singleWriter, "it is marked as moved here, and the entry before it was written here")
+		c.fault(verdict.Forged, r.Seq, singleWriter, "it is marked as moved here, but the entry before it was written here")
 	case from != nil && len(from.Entry) > 0 && !from.Proves(e):
-		c.fault(verdict.Forged, r.Seq, singleWriter, "it has other bytes than those of the tombstone with which the session left")
+		c.fault(verdict.Forged, r.Seq, singleWriter, "its bytes differ from those of the tombstone of the move")
 	case from != nil && c.links.here && !r.Moved && !r.Stored.IsZero():
-		c.fault(verdict.Forged, r.Seq, singleWriter, "it says that the session was moved here, and the entry before it was written here")
+		c.fault(verdict.Forged, r.Seq, singleWriter, "it says that the session was moved here, but the entry before it was written here")
 	case !r.Moved && c.links.moved && from == nil:
-		c.fault(verdict.Forged, r.Seq, singleWriter, "the entries before it are marked as moved here, and it does not say from where")
+		c.fault(verdict.Forged, r.Seq, singleWriter, "the entries before it are marked as moved here, but it does not say from where")
 	}
 	c.links.moved, c.links.here = r.Moved, c.links.here || !r.Moved
 	if from != nil {
@@ -118,7 +118,7 @@ func (c *Checker) closedContent(v *verdict.Verdict) {
 	}
 	v.Add(verdict.Fault{
 		Kind: verdict.Sealed, Seq: c.links.closed, Invariant: wholeEntries,
-		What: "the content from here on is sealed, and its key is not here: only the chain was judged, and what else needs no content",
+		What: "the content from here on is sealed, and its key is missing: only the chain was checked, and what else needs no content",
 	})
 }
 
@@ -155,7 +155,7 @@ func (c *Checker) read(r journal.Record) (events.Entry, bool) {
 	case e.IsPartOf(r.Payload):
 		c.broken(verdict.Newer, r.Seq, wholeEntries, "it has fields that this release does not know: a newer release wrote it")
 	default:
-		c.fault(verdict.Tampered, r.Seq, wholeEntries, "its bytes are not those that Turnlog writes for it: a field occurs twice, or is written in another form")
+		c.fault(verdict.Tampered, r.Seq, wholeEntries, "Turnlog would encode it differently: a field occurs twice or is in another form")
 	}
 	if len(c.links.kinds) == 0 {
 		c.fault(verdict.Forged, r.Seq, wholeEntries, "it has no events")
@@ -271,7 +271,7 @@ func (c *Checker) checked(seq uint64, claim events.DriverClaimed) {
 		c.links.signed[c.links.key], c.links.key = seq-1, claim.Key
 	}
 	if last := c.links.signed[claim.Key]; claim.Checked > 0 && claim.Checked != last && (c.links.signed != nil || claim.Checked >= seq) {
-		c.fault(verdict.Forged, seq, epochRises, "a host says that it checked entry %d as the last one that its key signed, which is %d", claim.Checked, last)
+		c.fault(verdict.Forged, seq, epochRises, "a host says that it checked entry %d as the last one that its key signed, but that is entry %d", claim.Checked, last)
 	}
 }
 

@@ -26,7 +26,7 @@ func Validate(c Command) error {
 		if c.Resume {
 			_, reply, results := content.OpenRound(c.Transcript)
 			if len(reply) == 0 || c.From == "" {
-				return Refuse(ReasonBadTranscript, "no round can go on: there must be one at its end, and the session that it is from")
+				return Refuse(ReasonBadTranscript, "no round can be continued: the transcript must end in one, and From must name its session")
 			}
 			if n := content.CountCalls(reply); n > content.MaxCalls {
 				return Refuse(ReasonTooLarge, "%d calls in the open round, at most %d", n, content.MaxCalls)
@@ -55,9 +55,9 @@ func Validate(c Command) error {
 	case ResolveApproval:
 		switch {
 		case c.Always && len(c.Input) > 0:
-			return Refuse(ReasonInvalidInput, "other arguments are approved for this call alone: leave out always, or the input")
+			return Refuse(ReasonInvalidInput, "an approval with other arguments is for this call alone: leave out always, or the input")
 		case c.Always && !c.Approve:
-			return Refuse(ReasonInvalidInput, "only an approval can be for always: a denial is about this call alone")
+			return Refuse(ReasonInvalidInput, "only an approval can be permanent: leave out always")
 		case !c.Approve && len(c.Input) > 0: // it would be approved with them
 			return Refuse(ReasonInvalidInput, "a denied call gets no arguments: approve it, or leave out the input")
 		}

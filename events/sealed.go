@@ -41,7 +41,7 @@ func (e *SealedError) Error() string {
 		what = fmt.Sprintf("entry %s/%d", e.Session, e.Seq)
 	}
 	if e.Why == nil {
-		return what + " is sealed, and its key is not here: give --seal-key, unless the session was erased"
+		return what + " is sealed, and its key is missing: give --seal-key, unless the session was erased"
 	}
 	return fmt.Sprintf("%s is sealed: %v", what, e.Why)
 }

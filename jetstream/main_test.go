@@ -107,8 +107,9 @@ func newCell(tb testing.TB, queues ...queueOf) *Cell {
 	return provision(tb, connect(tb, startServer(tb)), queues...)
 }
 
-// reconnect has a connection of a bubble reconnect. Its test must not be parallel: then the client flushes with a timer
-// from a pool of the process, and while others reconnect that may be a timer of another bubble, which ends the process.
+// reconnect makes a connection of a bubble reconnect. Its test must not be parallel: then the client flushes with a
+// timer from a pool of the process, and while others reconnect that may be a timer of another bubble, which ends the
+// process.
 func reconnect(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	must(t, nc.ForceReconnect())

@@ -134,7 +134,7 @@ func TestAListNamesTheFirstTokens(t *testing.T) {
 	})
 }
 
-// The list of a process is not that of the next one of its node's name.
+// The list of a process does not count for the next process of the same node.
 func TestAListCountsWithTheRecordOfItsProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {

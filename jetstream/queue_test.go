@@ -492,8 +492,8 @@ func TestDispatchDoesNotRetryAfterAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-// Calls with large tasks run one after the other if they may take more memory than there is. One that waits
-// is held, however long, and was delivered once.
+// Calls with large tasks run one after the other if they may take more memory than there is. A call that
+// waits stays claimed and is delivered only once.
 func TestLargeTasksWaitForMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,8 +27,8 @@ func onFile(t *testing.T, test func(t *testing.T, c *Cell)) {
 	})
 }
 
-// drive is what a driver does with its inbox: it handles all commands, and returns their IDs and the
-// cursors to record.
+// drive handles all commands of an inbox, as a driver does, and returns their IDs and the cursors to
+// record.
 func drive(t *testing.T, c *Cell, cursors []events.Cursor, purge bool) (handled []string, _ []events.Cursor) {
 	t.Helper()
 	r := c.Inbox().Reader("s1", cursors)

@@ -44,7 +44,7 @@ func newSignedSession(t *testing.T) *signedSession {
 	return s
 }
 
-// Anyone who saw a signed command can send it again, as often as he likes.
+// Anyone who saw a signed command can send it again, any number of times.
 func TestASignedCommandCountsOnceWhateverCameBetween(t *testing.T) {
 	t.Parallel()
 	s, second := newSignedSession(t), content.Time(1e9)

@@ -116,7 +116,7 @@ replies:
   - text: "third: {{.Prompt}}"
 `
 
-// A program that works with a session does the same wherever the session runs.
+// A program gets the same results wherever its session runs.
 func TestAProgramDoesTheSameInProcessAndInADeployment(t *testing.T) {
 	asking := events.Config{Rules: []events.Rule{{Tool: "*", Action: events.RuleAsk}}}
 	for name, tc := range map[string]struct {
@@ -365,7 +365,7 @@ func followTask(ctx context.Context, s *session.Session) (out []string) {
 	return append(out, res.Status+" "+res.Summary)
 }
 
-// Leaving a turn does not cancel it.
+// Abandoning a turn does not cancel it.
 func leave(ctx context.Context, s *session.Session) (out []string) {
 	turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText("one")}})
 	if err != nil {
@@ -405,8 +405,8 @@ replies:
     repeat: true
 `
 
-// The outcome of a call in the background is there when the second input is submitted. It
-// joins neither that input's merge nor its answer, and comes before the third input.
+// The outcome of a background call has arrived when the second input is submitted. It is
+// merged neither with that input nor with its answer, and precedes the third input.
 func TestRunReturnsTheAnswerToItsInputNotToANotification(t *testing.T) {
 	t.Parallel()
 	for host, open := range hosts {

@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// mute is a backend whose driver dies after it has taken this many cancels.
+// mute is a backend whose driver fails after it has accepted this many cancels.
 type mute struct {
 	*fake
 

@@ -12,8 +12,8 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// A call that is canceled while it joins its session has a session that may have worked: it is joined for as long as a
-// cancel waits, so that its usage counts. A host that goes away does not wait.
+// The session of a call that is canceled while it joins may have used tokens. To count them, the call keeps trying for
+// the time that a cancel waits. It does not wait if the host shuts down.
 func TestACanceledCallStillJoinsItsSession(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {

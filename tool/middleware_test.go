@@ -13,7 +13,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// logging records when a call enters and leaves.
+// logging records when a call begins and ends.
 func logging(log *[]string, name string) tool.Middleware {
 	return func(ctx context.Context, c tool.Call, next tool.Handler) (tool.Output, error) {
 		*log = append(*log, name+" in "+c.Name)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/pause"
-	"github.com/turnlog/turnlog/internal/tracing"
 )
 
 // Codes of failed calls of a service in another process.
@@ -33,18 +32,11 @@ const (
 	HeaderAttempt = "Turnlog-Attempt" // 1, 2, …
 )
 
-// Headers returns the headers that a service gets with a call.
-func Headers(ctx context.Context, c Call) map[string]string {
-	out := map[string]string{
+// Headers returns the headers that say to a service which call it gets.
+func Headers(c Call) map[string]string {
+	return map[string]string{
 		HeaderKey: c.IdempotencyKey, HeaderSession: string(c.Session), HeaderCall: string(c.ID), HeaderAttempt: strconv.Itoa(c.Attempt),
 	}
-	if parent := tracing.Parent(ctx); parent != "" {
-		out[tracing.HeaderParent] = parent
-	}
-	if baggage := tracing.Baggage(ctx); baggage != "" {
-		out[tracing.HeaderBaggage] = baggage
-	}
-	return out
 }
 
 // Description is how a service describes a tool.

@@ -48,7 +48,7 @@ func booking(t *testing.T) []tool.Tool {
 }
 
 // TestAForkContinuesFromEveryEntry forks a session after each of its entries. The fork has the same history, continues
-// what was open, and repeats nothing that had started.
+// the open turn, and repeats no call that had started.
 func TestAForkContinuesFromEveryEntry(t *testing.T) {
 	t.Parallel()
 	asking := permission.Default()
@@ -132,7 +132,8 @@ func TestAForkKeepsItsAgent(t *testing.T) {
 	}
 }
 
-// TestAForkNeedsAnEntry has no fork begin where there is none to begin, and no client choose a history.
+// TestAForkNeedsAnEntry starts forks from entries that do not exist or cannot be forked, and with a prompt of the
+// client's own.
 func TestAForkNeedsAnEntry(t *testing.T) {
 	t.Parallel()
 	d := turnlogtest.New(t, turnlogtest.SealKeys(sealKeys(t)))

@@ -9,8 +9,7 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-// TestASealedSessionSurvivesEveryCrash has a session whose content is sealed ask, run a call and answer, with an output
-// that is not kept.
+// TestASealedSessionSurvivesEveryCrash has a sealed session ask, run a call and answer.
 func TestASealedSessionSurvivesEveryCrash(t *testing.T) {
 	t.Parallel()
 	turnlogtest.EveryCrash(t, func(t *testing.T, d *turnlogtest.Deployment) {

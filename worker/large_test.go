@@ -162,7 +162,7 @@ replies:
 	})
 }
 
-// tell logs the session's journal if the test has failed.
+// tell logs the session's journal if the test failed.
 func tell(t *testing.T, w *turnlogtest.Deployment) {
 	t.Helper()
 	if !t.Failed() {

@@ -19,7 +19,7 @@ import (
 // redelivery is how long after the end of a lease the server redelivers its task, at most.
 const redelivery = time.Second
 
-// loseTo claims the next task for a worker that dies with it.
+// loseTo claims the next task for a worker that then fails.
 func loseTo(t *testing.T, b *bench) {
 	t.Helper()
 	if _, err := b.queue(t).Claim(t.Context()); err != nil {
@@ -61,7 +61,7 @@ func TestCallThatMayNotRunTwiceIsReportedLost(t *testing.T) {
 	})
 }
 
-// A tool in another process may not say whether it ran the call.
+// A tool in another process may not report whether it ran the call.
 func TestCallWithAnUnknownOutcomeIsReportedLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -256,7 +256,7 @@ func (h hostile) Claim(ctx context.Context) (task.Claim, error) {
 	return h.Queue.Claim(ctx)
 }
 
-// A forged task must not slow down other calls, or make the worker look as if it had no queue.
+// A forged task must not slow down other calls, or make the worker report that it has no queue.
 func TestForgedTasksAreNoTroubleOfTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ func (w writing) Describe() (kind, summary string, target any) {
 	return "filesystem.write", "write " + w.Path, w
 }
 
-// A worker judges resolved paths, and an approval answers exactly its own question.
+// A worker judges resolved paths, and an approval answers only its own question.
 func TestPermissionsAreEnforcedOnResolvedPaths(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.EvalSymlinks(t.TempDir())

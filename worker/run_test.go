@@ -108,7 +108,7 @@ func TestDeadlineOfTheTaskApplies(t *testing.T) {
 	})
 }
 
-// One call was on its way for a while, and another one waited for a third.
+// One call was delayed before it began, and another waited for a third.
 func TestTimeoutExcludesTheTimeBeforeTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestQuestionIsReportedAndTheCallRunsAgain(t *testing.T) {
 	})
 }
 
-// The worker took the task off, and the question was lost. A call that may not run twice must not
+// The worker removed the task, and its question was lost. A call that may not run twice must not
 // end as unknown because of that.
 func TestLostQuestionIsAskedAgain(t *testing.T) {
 	t.Parallel()

@@ -97,7 +97,7 @@ func persist(ctx context.Context, j *job, step string, long, limit time.Duration
 		if err == nil || errors.Is(err, task.ErrGone) || errors.Is(err, task.ErrBegun) || ctx.Err() != nil {
 			return err
 		}
-		j.log().Warn("request to the queue failed", zap.String("step", step), zap.Error(err))
+		j.log().Warn("queue operation failed", zap.String("step", step), zap.Error(err))
 		left := long - time.Since(began)
 		if left <= 0 {
 			return err

@@ -117,7 +117,7 @@ func (c Calls) problem(calls []content.ToolCall) string {
 func (c Check) mismatch(answer string) string {
 	var v any
 	if err := json.Unmarshal([]byte(answer), &v); err != nil {
-		return "the answer is no JSON: " + quoted(answer)
+		return "the answer is not JSON: " + quoted(answer)
 	}
 	s, err := compile(c.Schema)
 	if err == nil {

@@ -86,7 +86,7 @@ func TestChecks(t *testing.T) {
 		{Check{Matches: `^\d`}, f, "the answer is"},
 		{Check{Schema: object("integer")}, f, ""},
 		{Check{Schema: object("string")}, f, "does not fit"},
-		{Check{Schema: object("string")}, free, "no JSON"},
+		{Check{Schema: object("string")}, free, "not JSON"},
 		{Check{MaxTokens: 1000}, f, ""},
 		{Check{MaxTokens: 999}, f, "1000 tokens"},
 		{Check{MaxCost: 0.0025}, f, ""},

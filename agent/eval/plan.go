@@ -298,7 +298,7 @@ func (r *runner) judge(ctx context.Context, j Judge, of content.SessionID, f fac
 	said := read(records)
 	v, given := verdictOf(said)
 	if !given {
-		return fmt.Sprintf("the judge gives no verdict: %s, %s (session %s)", said.Outcome, quoted(said.answer), id), nil
+		return fmt.Sprintf("the judge gave no verdict: %s, %s (session %s)", said.Outcome, quoted(said.answer), id), nil
 	}
 	if !v.Pass {
 		return fmt.Sprintf("%s (session %s)", v.Reason, id), nil

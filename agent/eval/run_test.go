@@ -240,7 +240,7 @@ func TestJudges(t *testing.T) {
 		t.Errorf("it was judged again: %v, %v", after, err)
 	}
 	s.Judge = "scripted:mute"
-	if got := problems(w.run(t, s, w.config()).Cases[0]); len(got) != 2 || !strings.Contains(got[0], "gives no verdict") {
+	if got := problems(w.run(t, s, w.config()).Cases[0]); len(got) != 2 || !strings.Contains(got[0], "gave no verdict") {
 		t.Errorf("a judge that says something else: %q", got)
 	}
 }

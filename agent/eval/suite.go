@@ -211,7 +211,7 @@ func (c *checker) check(s *Suite, path string, k Check) {
 		}
 		switch {
 		case calls.Tool == "":
-			c.report(path, "it names no tool: write {tool: refund}, in which * stands for any characters")
+			c.report(path, "it names no tool: write {tool: refund}, in which * matches any characters")
 		case calls.Min < 0 || calls.Max < 0 || calls.Max > 0 && calls.Max < calls.Min:
 			c.report(path, "min %d and max %d: use numbers from 1, and max no less than min", calls.Min, calls.Max)
 		case k.NoCalls != nil && calls.Min+calls.Max > 0:

@@ -284,7 +284,7 @@ func (r *replay) decide(ctx context.Context, s *session.Session, a events.Approv
 	case recorded:
 		return s.ResolveApproval(ctx, d)
 	}
-	d := session.Decision{Call: a.CallID, Reason: "no one decides about live calls in this replay"}
+	d := session.Decision{Call: a.CallID, Reason: "this replay has no approver for live calls"}
 	if r.cfg.Approver != nil {
 		var err error
 		if d.Approve, d.Reason, err = r.cfg.Approver.Approve(ctx, a); err != nil {

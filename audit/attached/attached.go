@@ -142,9 +142,9 @@ func check(ctx context.Context, f File, from Store) (kind verdict.Kind, what str
 	case err != nil:
 		return "", "", err
 	case !ok && sum.n == 0:
-		return verdict.Missing, "is not there", nil
+		return verdict.Missing, "is missing", nil
 	case !ok || hex.EncodeToString(sum.Sum(nil)) != f.ID:
-		return verdict.Tampered, "has other bytes than the journal says", nil
+		return verdict.Tampered, "does not match its digest in the journal", nil
 	}
 	return "", "", nil
 }

@@ -141,7 +141,7 @@ type leaf struct {
 func (c *check) log(ctx context.Context, earlier []headlog.Proof) error {
 	signed, _, err := c.store.Published(ctx)
 	if errors.Is(err, heads.ErrNoLog) && len(earlier) > 0 {
-		c.fault("", verdict.Missing, 0, "the log is gone: an earlier proof has a checkpoint of it")
+		c.fault("", verdict.Missing, 0, "the log is missing, but an earlier proof has a checkpoint of it")
 		return nil
 	}
 	if err != nil {
@@ -192,11 +192,11 @@ func (c *check) continues(r *headlog.Reader, now headlog.Witnessed, p headlog.Pr
 		return nil
 	case was.N > now.N:
 		if r, lost := (audit.Anchor{At: was.By()}).LostIn(c.Restores); lost {
-			c.fault("", verdict.Restored, 0, "an earlier proof has a checkpoint of size %d, and now the size is %d: the deployment was restored at %s from backup %s of %s",
+			c.fault("", verdict.Restored, 0, "an earlier proof has a checkpoint of size %d, but the size is now %d: the deployment was restored at %s from backup %s of %s",
 				was.N, now.N, r.At, r.Backup, r.Taken)
 			return nil
 		}
-		c.fault("", verdict.RolledBack, 0, "an earlier proof has a checkpoint of size %d, and now the size is %d", was.N, now.N)
+		c.fault("", verdict.RolledBack, 0, "an earlier proof has a checkpoint of size %d, but the size is now %d", was.N, now.N)
 		return nil
 	}
 	proof, err := r.ProveConsistency(was.N)
@@ -258,7 +258,7 @@ func (c *check) late(s content.SessionID, newest uint64, rec journal.Record) boo
 	if newest > 0 {
 		lacks = fmt.Sprintf("what follows entry %d", newest)
 	}
-	c.fault(s, verdict.Missing, rec.Seq, "the log does not have %s, although this entry was stored at %s and witnesses saw the log at %s: it was left out, or the notary was away until just now",
+	c.fault(s, verdict.Missing, rec.Seq, "the log does not have %s, although this entry was stored at %s and witnesses saw the log at %s: it was left out, or the notary was not running until just now",
 		lacks, content.TimeOf(rec.Stored), c.cosigned)
 	return true
 }
@@ -305,7 +305,7 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 		case deleted && !d.Erased: // what was before may be gone
 			c.compare(s, leaves, d.Entries, d.Last)
 		case rec.Seq != next:
-			c.fault(s, verdict.Missing, next, "the log has it, but the journal goes on with entry %d", rec.Seq)
+			c.fault(s, verdict.Missing, next, "the log has it, but the journal continues with entry %d", rec.Seq)
 		}
 		if deleted {
 			c.Deleted++
@@ -315,7 +315,7 @@ func (c *check) entries(ctx context.Context, s content.SessionID, leaves map[uin
 		case from == nil || from.Tombstone != leaves[rec.Seq].hash:
 			c.compare(s, leaves, rec.Seq, rec.Hash)
 		case !from.Proves(rec.Entry):
-			c.fault(s, verdict.Moved, rec.Seq, "the journal says that this was the tombstone with which the session left, before it came back, and does not have it")
+			c.fault(s, verdict.Moved, rec.Seq, "the journal claims that this was the tombstone of a move, after which the session came back, but does not have it")
 		}
 		if l, ok := leaves[rec.Seq]; ok && l.hash == rec.Hash {
 			c.heads = append(c.heads, logged{headlog.Leaf{Session: s, Seq: rec.Seq}, l.index, signed.At(rec)})

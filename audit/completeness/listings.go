@@ -74,7 +74,7 @@ func (c *check) directory(ctx context.Context) error {
 		}
 		d := published[l.Hash]
 		if d == nil {
-			c.wrong(verdict.Missing, l.Version, "the log has it, but the deployment does not show it")
+			c.wrong(verdict.Missing, l.Version, "the log has it, but the deployment does not")
 		} else {
 			if err := d.Follows(before); err != nil {
 				c.wrong(verdict.RolledBack, l.Version, "%v", err)
@@ -144,7 +144,7 @@ func (c *check) revocations(d, before *keys.Directory, since, index int64) {
 		}
 		for _, h := range c.heads {
 			if !r.Stolen && old.Public != "" && h.index > since && h.index < index && h.at >= r.At.Add(skew) {
-				c.fault(h.Session, verdict.Forged, h.Seq, "it was logged before version %d of the directory of keys, which retires the key of %s from an earlier time on, %s: that was dated back", d.Version, k.Name, r.At)
+				c.fault(h.Session, verdict.Forged, h.Seq, "it was logged before version %d of the directory of keys, which retires the key of %s from an earlier time on, %s: that was backdated", d.Version, k.Name, r.At)
 				break
 			}
 		}

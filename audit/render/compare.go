@@ -68,7 +68,7 @@ func (p *lines) sides(style Style, d *compare.Diff) {
 	if s := d.First.B; s != nil {
 		at = append(at, fmt.Sprintf("entry %d of %s", s.Seq, Safe(string(d.B.Session))))
 	}
-	p.printf("They part at %s. %s:\n", strings.Join(at, " and "), Plural(len(d.Changes), "difference", "differences"))
+	p.printf("They differ from %s on. %s:\n", strings.Join(at, " and "), Plural(len(d.Changes), "difference", "differences"))
 }
 
 func tokens(u content.Usage) string {

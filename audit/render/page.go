@@ -50,7 +50,7 @@ func (p phrases) page(r explain.Report, v *verdict.Verdict) page {
 		Title:  p.say("Report on session %s", r.Session),
 		Period: p.say("From %s to %s", day(r.Opened), day(r.Last)),
 		Unread: unread(r, v),
-		Foot: p.say("The record ends with entry %d, whose SHA-256 is %s. \"observer verify\" repeats the verdict, and \"observer explain\" says all about one call.",
+		Foot: p.say("The record ends with entry %d, whose SHA-256 is %s. \"observer verify\" repeats the verdict, and \"observer explain\" explains one call.",
 			v.Head.Seq, phrase(v.Head.Hash.String())),
 	}
 	p.judge(&out, v)

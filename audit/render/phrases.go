@@ -234,7 +234,7 @@ func (p phrases) hook(h explain.Hook) phrase {
 		text += ", because " + p.quote(h.Reason)
 	}
 	for _, name := range h.FailedOpen {
-		text += "; " + p.word(name) + " failed and was passed over"
+		text += "; " + p.word(name) + " failed and was ignored"
 	}
 	return text + "."
 }

@@ -64,13 +64,13 @@ func (a *Audit) Judge(v *verdict.Verdict) {
 	old := a.entries.Version > a.entries.Keys.Version
 	if old {
 		v.Add(verdict.Fault{Kind: verdict.Newer, Seq: a.end.Seq, What: fmt.Sprintf(
-			"its drivers went by version %d of the directory of keys, and this is version %d, which may lack revocations: verify with the newest one", a.entries.Version, a.entries.Keys.Version)})
+			"its drivers used version %d of the directory of keys, but this is version %d, which may lack revocations: verify with the newest one", a.entries.Version, a.entries.Keys.Version)})
 	}
 	if a.entries.Unsigned == 0 && a.end.Seq > 0 && !old {
 		v.Prove(verdict.Proof{Level: verdict.Signed, Through: a.end})
 	}
 	if a.gone {
-		v.Doubt("who: the tombstone is unsigned, so who deleted or erased the session, when and why is the word of the keeper")
+		v.Doubt("who: the tombstone is unsigned, so who deleted or erased the session, when and why is only the keeper's claim")
 	}
 	v.Signers = a.signers()
 	a.places.judge(v)

@@ -201,7 +201,7 @@ func (p *places) check(r entry, k keys.Key, byDate error) error {
 func (p *places) judge(v *verdict.Verdict) {
 	for _, u := range p.moved {
 		v.Warnings = append(v.Warnings, verdict.Fault{Kind: verdict.Forged, Seq: u.at.seq, What: fmt.Sprintf(
-			"the directory of keys says that the key of %s was %s at %s, but the log had this entry, which it signed later by its date, before the directory said so: that was dated back, and the signature counts",
+			"the directory of keys says that the key of %s was %s at %s, but the log had this entry, which it signed later by its date, before the directory said so: that was backdated, and the signature is valid",
 			u.key.Name, u.key.Revoked, u.key.Revoked.At)})
 	}
 	switch {

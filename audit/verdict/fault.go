@@ -58,7 +58,7 @@ func (k Kind) Means() string {
 	case Newer:
 		return "a later release wrote it: verify with that release"
 	case Sealed:
-		return "the content is encrypted with a key that is not here: verify with the seal key"
+		return "the content is encrypted with a missing key: verify with the seal key"
 	case Restored:
 		return "it was recorded after the backup from which the deployment was restored, and is lost"
 	case Moved:

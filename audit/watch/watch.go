@@ -205,7 +205,7 @@ func (w *Watcher) restore(ctx context.Context, r journal.Record) (*events.Restor
 		return by, nil, nil
 	}
 	return nil, []verdict.Fault{{Kind: verdict.Forged, Seq: r.Seq, What: fmt.Sprintf(
-		"it says that the deployment was restored from backup %s of %s, and the deployment does not", by.Backup, by.Taken)}}, nil
+		"it says that the deployment was restored from backup %s of %s, but the deployment does not", by.Backup, by.Taken)}}, nil
 }
 
 // lost finds out what the entry's session lost in a restore. It forgets seen entries that the backup need not have, since
@@ -263,7 +263,7 @@ func (w *Watcher) unmarked(s *session, r journal.Record) (faults []verdict.Fault
 	}
 	s.restored = w.restored // once is enough
 	return []verdict.Fault{{Kind: verdict.Forged, Seq: r.Seq, What: fmt.Sprintf(
-		"other sessions say that the deployment was restored from backup %s, and this one, which is older, does not", w.restored)}}
+		"other sessions say that the deployment was restored from backup %s, but this one, which is older, does not", w.restored)}}
 }
 
 // session returns the state of the entry's session, up to the entry. It reads the journal if there is none.

@@ -395,5 +395,5 @@ var (
 	// errRow is returned for rows that keptRow.append did not write.
 	errRow = errors.New("not a row")
 
-	errAhead = errors.New("a later release keeps it, so lists of this one read all sessions; nodes of this one go on an hour after its last page")
+	errAhead = errors.New("a later release maintains it, so lists of this release read all sessions; nodes of this release resume an hour after its last page")
 )

@@ -284,7 +284,7 @@ func TestNodesLeaveTheListToALaterRelease(t *testing.T) {
 			}
 			listed("while a later release keeps the list", 30)
 		}
-		if len(complaints) != 1 || !strings.Contains(complaints[0].Error(), "a later release keeps it") {
+		if len(complaints) != 1 || !strings.Contains(complaints[0].Error(), "a later release maintains it") {
 			t.Errorf("complaints: %v", complaints)
 		}
 		d.Advance(20 * time.Minute)

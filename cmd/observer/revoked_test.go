@@ -72,9 +72,9 @@ func (l *ledger) list(d *keys.Directory) {
 	l.show(next, l.signer, l.witnesses[0], l.witnesses[1])
 }
 
-// TestRevocationsAreJudgedByTheirPlaceInTheLog has directories that an operator dated back, hid, or showed an older
-// version of, and what a verifier without a server says. In each, s-42 is leaf 1 of the log, after version 1 of the
-// directory.
+// TestRevocationsAreJudgedByTheirPlaceInTheLog verifies with directories that an operator backdated, withheld, or
+// replaced with an older version, and also without a server. In each, s-42 is leaf 1 of the log, after version 1 of
+// the directory.
 func TestRevocationsAreJudgedByTheirPlaceInTheLog(t *testing.T) {
 	t.Parallel()
 	long := content.Time(2e9) // ago
@@ -160,7 +160,7 @@ func TestRevocationsAreJudgedByTheirPlaceInTheLog(t *testing.T) {
 	}
 }
 
-// TestAHeadBeforeTheTheftIsInTheProof has a session that went on, signed by a thief.
+// TestAHeadBeforeTheTheftIsInTheProof verifies a session that a thief continued with the stolen key.
 func TestAHeadBeforeTheTheftIsInTheProof(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t)

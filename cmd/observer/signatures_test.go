@@ -112,7 +112,7 @@ func TestAnUnsignedJournalIsSaidToBeUnsigned(t *testing.T) {
 	}
 }
 
-// TestContradictionsOfTheRootAreFaults has a root that takes back what it signed before.
+// TestContradictionsOfTheRootAreFaults has the root sign a version that contradicts an earlier one.
 func TestContradictionsOfTheRootAreFaults(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(d *keys.Directory){

@@ -109,7 +109,8 @@ func TestTracesAreExported(t *testing.T) {
 	}
 }
 
-// TestTracesWaitForTheirCollector has it away, and refuse a batch that it would refuse again.
+// TestTracesWaitForTheirCollector has a collector that is unavailable at first, and one that rejects a batch for
+// good.
 func TestTracesWaitForTheirCollector(t *testing.T) {
 	b := collect(t, http.StatusServiceUnavailable, http.StatusTooManyRequests)
 	d := deploy(t)
@@ -126,7 +127,7 @@ func TestTracesWaitForTheirCollector(t *testing.T) {
 	}
 }
 
-// TestSpansThatACollectorTookInPartAreNotSentAgain has it say so, as the protocol lets it. It would say the same again.
+// TestSpansThatACollectorTookInPartAreNotSentAgain has a partial success. A retry would have the same result.
 func TestSpansThatACollectorTookInPartAreNotSentAgain(t *testing.T) {
 	b := collect(t)
 	b.partly = 1
@@ -140,7 +141,7 @@ func TestSpansThatACollectorTookInPartAreNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestTracesGoToACollectorWithCertificates has one that proves who it is, and asks who sends.
+// TestTracesGoToACollectorWithCertificates uses a TLS certificate on both sides.
 func TestTracesGoToACollectorWithCertificates(t *testing.T) {
 	b := collect(t)
 	srv := httptest.NewUnstartedServer(b)
@@ -174,7 +175,7 @@ func TestTracesGoToACollectorWithCertificates(t *testing.T) {
 	}
 }
 
-// TestTracesOfASlowCollectorComeLater has one that takes a request and does not answer.
+// TestTracesOfASlowCollectorComeLater has a collector that accepts a request and does not answer.
 func TestTracesOfASlowCollectorComeLater(t *testing.T) {
 	b := collect(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "200")
@@ -202,7 +203,7 @@ func TestTracesOfASlowCollectorComeLater(t *testing.T) {
 	}
 }
 
-// TestInterruptedTracesAreNotDone interrupts while the collector is away. Only with --once was there an end to reach.
+// TestInterruptedTracesAreNotDone interrupts while the collector is unavailable. Only with --once is that a failure.
 func TestInterruptedTracesAreNotDone(t *testing.T) {
 	b := collect(t)
 	d := deploy(t)

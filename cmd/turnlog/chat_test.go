@@ -94,7 +94,7 @@ func TestAChatAtATerminal(t *testing.T) {
 	}
 }
 
-// TestAQuestionSaysThatAFileStaysTheSame has a call write what a file has already.
+// TestAQuestionSaysThatAFileStaysTheSame has a call that writes the content that a file already has.
 func TestAQuestionSaysThatAFileStaysTheSame(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -116,7 +116,8 @@ func TestAQuestionSaysThatAFileStaysTheSame(t *testing.T) {
 	p.end(t)
 }
 
-// TestOnlyWhatWasSentAsAnAnswerIsOne sends lines around a question, as a terminal does that has not drawn it yet.
+// TestOnlyWhatWasSentAsAnAnswerIsOne sends lines just before and after a question, as a user does who has not seen it
+// yet.
 func TestOnlyWhatWasSentAsAnAnswerIsOne(t *testing.T) {
 	t.Parallel()
 	p := prepare(t, strings.NewReader(""), nil)

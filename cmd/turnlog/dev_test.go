@@ -108,7 +108,7 @@ func TestServerHasADeploymentsStreams(t *testing.T) {
 		t.Errorf("sessions ls prints %q", got)
 	}
 	stranger := at(t, url, "sessions", "ls")
-	if code := stranger.end(t); code != cli.CodeFailed || !strings.Contains(stranger.err.String(), "it wants credentials") {
+	if code := stranger.end(t); code != cli.CodeFailed || !strings.Contains(stranger.err.String(), "it requires credentials") {
 		t.Errorf("stranger: code %d, err %s", code, stranger.err)
 	}
 	p.signals <- syscall.SIGTERM

@@ -15,8 +15,8 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 )
 
-// TestAnEvaluationThatIsKilledGoesOn kills turnlog eval in the middle of a call. The next one takes what had ended, does not
-// repeat the call, and runs the rest: each tool call once.
+// TestAnEvaluationThatIsKilledGoesOn kills turnlog eval in the middle of a call. The next run reuses the finished trials,
+// does not repeat the call, and runs the rest: each tool call runs once.
 func TestAnEvaluationThatIsKilledGoesOn(t *testing.T) {
 	t.Parallel()
 	bin, err := clitest.Build(t.Context(), "./cmd/turnlog")

@@ -124,7 +124,7 @@ func TestASessionIsDeletedAfterARefusedCommand(t *testing.T) {
 	}
 }
 
-// The driver of a session at rest leaves later and records that, which must not prevent the
+// The driver of an idle session ends later and records that. It must not prevent the
 // deletion.
 func TestASessionIsDeletedWhileItsDriverLeaves(t *testing.T) {
 	t.Parallel()

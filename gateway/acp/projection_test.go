@@ -86,7 +86,7 @@ func TestAnAttemptThatFailsIsTakenBack(t *testing.T) {
 	}
 }
 
-// A fork has the calls of another session in its transcript, whose places its own calls have, too.
+// A fork's transcript contains the calls of another session. Its own calls have the same places.
 func TestAForkShowsWhatWasSaidBefore(t *testing.T) {
 	t.Parallel()
 	reply := content.NewItem(content.Assistant, content.TextPart("I look."), content.CallPart(content.ToolCall{ID: "c1", Name: "fs_read_file", Input: []byte(`{"path":"a.txt","first_line":7}`)}))

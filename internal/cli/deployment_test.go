@@ -97,7 +97,7 @@ func TestStreamsWithOtherSettingsAreNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One stream is gone, the others are of another replica count than asked for.
+	// One stream is missing, and the others have a different number of replicas than requested.
 	if _, err := cell.Conn.RequestWithContext(t.Context(), "$JS.API.STREAM.DELETE.TURNLOG_RUN", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestRejectedCredentialsAreReported(t *testing.T) {
 		args []string
 		says string
 	}{
-		{nil, "it wants credentials: give --creds"},
+		{nil, "it requires credentials: give --creds"},
 		{[]string{"--user", "ann", "--password", "hush"}, "does not accept these credentials"},
 		{[]string{"--token", "hush"}, "does not accept these credentials"},
 		{[]string{"-s", strings.Replace(url, "//", "//ann:hush@", 1)}, "does not accept these credentials"},

@@ -42,19 +42,19 @@ func hintFor(err error, o *nats.Options) string {
 		if o.User+o.Token+o.Nkey != "" || o.UserJWT != nil || o.TokenHandler != nil || strings.Contains(strings.Join(o.Servers, ","), "@") {
 			return "the server does not accept these credentials"
 		}
-		return "it wants credentials: give --creds, --user and --password, --token, --nkey, or a --context that has them; a server of turnlog admits only the user who started it, without --open, and its users with roles have a --context each"
+		return "it requires credentials: give --creds, --user and --password, --token, --nkey, or a --context that has them; a server of turnlog admits only the user who started it, without --open, and its users with roles have a --context each"
 	}
 	if errors.Is(err, nats.ErrSecureConnWanted) {
 		return "the server has no TLS: omit the TLS settings, and write nats:// instead of tls://"
 	}
 	if errors.Is(err, nats.ErrSecureConnRequired) {
-		return "the server wants TLS: write tls:// instead of nats://, and give --tlsca if its authority is private"
+		return "the server requires TLS: write tls:// instead of nats://, and give --tlsca if its authority is private"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "its certificate is from an unknown authority: give that authority with --tlsca"
 	}
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return "connect to a name that its certificate holds"
+		return "connect to a name in its certificate"
 	}
 	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return "its certificate is not valid now"

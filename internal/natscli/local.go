@@ -81,7 +81,7 @@ func SaveLocal(getenv func(string) string, at string, login Login) (Local, error
 	if l.File = f.file("context", l.Name+".json"); l.File == "" {
 		return Local{}, errNoHome
 	}
-	what := "written by turnlog; gone when that server ends"
+	what := "written by turnlog; removed when that server ends"
 	if login.User != "" {
 		what = "written by turnlog server; the credentials of its user " + login.User
 	}

@@ -76,7 +76,7 @@ func TestTLSFlagsReachTheServer(t *testing.T) {
 		{"authority", []string{"-s", url, "--tlsca", id.cert}, ""},
 		{"client certificate", []string{"-s", strict, "--tlsca", id.cert, "--tlscert", id.cert, "--tlskey", id.key}, ""},
 		{"no authority", []string{"-s", url}, "give that authority with --tlsca"},
-		{"another name", []string{"-s", named, "--tlsca", id.cert}, "connect to a name that its certificate holds"},
+		{"another name", []string{"-s", named, "--tlsca", id.cert}, "connect to a name in its certificate"},
 		{"no client certificate", []string{"-s", strict, "--tlsca", id.cert}, "see --tlscert and --tlskey"},
 		{"no TLS there", []string{"-s", plain, "--tlsca", id.cert}, "the server has no TLS"},
 	} {
@@ -104,10 +104,10 @@ func TestTLSIsForTheListenerOnly(t *testing.T) {
 
 func TestErrorsOfEncryptionAndAuthorizationHaveHints(t *testing.T) {
 	for want, err := range map[string]error{
-		"not valid now":     x509.CertificateInvalidError{},
-		"write tls://":      nats.ErrSecureConnRequired,
-		"handshake failed":  nats.ErrTLS,
-		"wants credentials": nats.ErrAuthExpired,
+		"not valid now":        x509.CertificateInvalidError{},
+		"write tls://":         nats.ErrSecureConnRequired,
+		"handshake failed":     nats.ErrTLS,
+		"requires credentials": nats.ErrAuthExpired,
 	} {
 		if got := hintFor(err, &nats.Options{}); !strings.Contains(got, want) {
 			t.Errorf("%v: hint %q, want %q", err, got, want)

@@ -74,3 +74,14 @@ func With(ctx context.Context, parent, baggage string) context.Context {
 	}
 	return carried().Extract(ctx, propagation.MapCarrier{HeaderParent: parent, HeaderBaggage: baggage})
 }
+
+// Headers returns the headers with the trace of a context and its baggage, if it has them.
+func Headers(ctx context.Context) map[string]string {
+	out := make(map[string]string)
+	for name, value := range map[string]string{HeaderParent: Parent(ctx), HeaderBaggage: Baggage(ctx)} {
+		if value != "" {
+			out[name] = value
+		}
+	}
+	return out
+}

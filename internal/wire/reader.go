@@ -226,7 +226,7 @@ func (r *Reader) library(decode func(*msgpack.Decoder) error) error {
 }
 
 func unexpected(code byte, want string) error {
-	return fmt.Errorf("%#x begins no value that is %s", code, want)
+	return fmt.Errorf("%#x does not begin a value that is %s", code, want)
 }
 
 func isArray(code byte) bool {

@@ -158,7 +158,7 @@ func when(what string, err error) broken {
 	}
 }
 
-// errWhole means no error where the harness would use its own.
+// errWhole makes cutting return a complete reply instead of the harness's error.
 var errWhole = errors.New("whole")
 
 // blurting hides its key in its message, but not in its other printed forms.

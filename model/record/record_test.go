@@ -21,7 +21,7 @@ import (
 
 func quiet(content.Delta) {}
 
-// rich replies with everything that a reply can contain. Its first attempt at "fail" fails.
+// rich replies with everything that a reply can contain. The prompt "fail" fails until the third attempt.
 func rich() model.Model {
 	return modeltest.NewFake("rich:1", func(_ context.Context, r model.Request) (model.Reply, error) {
 		last := r.Transcript[len(r.Transcript)-1].Text()

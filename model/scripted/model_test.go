@@ -153,8 +153,8 @@ func TestTheLastReplyRepeats(t *testing.T) {
 	}
 }
 
-// A turn with calls goes on while the model calls, also if the tool is missing. Without a limit of rounds it
-// would not end.
+// A turn continues while the model makes calls, even of a missing tool. Without a limit of rounds it would
+// not end.
 func TestCallsAreNotRepeatedForever(t *testing.T) {
 	t.Parallel()
 	m := parse(t, "replies:\n  - text: one\n  - calls: [{name: missing}]\nrepeat: true\n")

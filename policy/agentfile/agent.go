@@ -118,7 +118,7 @@ func (d *Definition) own(ctx context.Context, k Kit, callers []string, out *agen
 	others := make([]*Definition, len(d.Agents))
 	for i, name := range d.Agents {
 		if k.Find == nil {
-			return fmt.Errorf("agent %s delegates: agent %q: %w: this program has no agents", d.Name, name, ErrUnknown)
+			return fmt.Errorf("agent %s delegates: agent %q: %w: this program finds no agents by name", d.Name, name, ErrUnknown)
 		}
 		if others[i], err = k.Find(ctx, name, ""); err != nil {
 			return fmt.Errorf("agent %s delegates: %w", d.Name, err)

@@ -95,7 +95,7 @@ func (r *reader) delegates(d *Definition) {
 		switch {
 		case name == d.Name, slices.Contains(names, name): // delegation to itself was reported before
 		case len(broken.of(name)) > 0:
-			r.report(at("$.agents", i), "the file of agent %s has problems of its own", name)
+			r.report(at("$.agents", i), "the file of agent %s has problems, too", name)
 		default:
 			hint := cmp.Or(nearest.Hint(name, names), fmt.Sprintf(": put %s.yaml there", name))
 			r.report(at("$.agents", i), "no file in %s defines an agent %q%s", r.folder, name, hint)

@@ -254,7 +254,7 @@ func TestTheSchemaHasTheWordsOfTheCode(t *testing.T) {
 	}
 }
 
-// The reader leaves patterns to editors, since formats explain more.
+// The parser checks formats, whose errors explain more; patterns are for editors.
 func TestEachPatternOfTheSchemaHasAFormat(t *testing.T) {
 	t.Parallel()
 	var doc any

@@ -131,7 +131,7 @@ func (h Host) definition(ctx context.Context, ref events.AgentRef) (*Definition,
 	case len(ref.Data) > 0:
 		return Parse(ref.Name, ref.Data, nil)
 	case h.Find == nil:
-		return nil, fmt.Errorf("agent %q: %w: this node has no agents", ref.Name, ErrUnknown)
+		return nil, fmt.Errorf("agent %q: %w: this node finds no agents by name", ref.Name, ErrUnknown)
 	}
 	return h.Find(ctx, ref.Name, ref.Version)
 }

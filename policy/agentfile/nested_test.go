@@ -8,7 +8,7 @@ import (
 	"github.com/turnlog/turnlog/policy/agentfile"
 )
 
-// A definition in a request is 64 KiB of JSON at most, and must not take a node's memory.
+// A definition in a request is 64 KiB of JSON at most, and must not exhaust a node's memory.
 func TestNestedDefinitionsAreRefused(t *testing.T) { //nolint:paralleltest // it measures allocations
 	var indented strings.Builder
 	for n := range 300 {

@@ -187,7 +187,7 @@ compaction: {items: 9, steps: [{summarise: {model: dmeo}}]}
 	want := `lead.yaml:1:8: model: there is no nope
 lead.yaml:2:18: fallback[1]: there is no nix
 lead.yaml:3:18: agents[1]: no file in DIR defines an agent "testr": did you mean tester?
-lead.yaml:3:25: agents[2]: the file of agent broken has problems of its own
+lead.yaml:3:25: agents[2]: the file of agent broken has problems, too
 lead.yaml:3:33: agents[3]: no file in DIR defines an agent "absent": put absent.yaml there
 lead.yaml:6:11: tools[0].name: no such tool
 lead.yaml:8:11: tools[2].name: "agent_other": the agent does not delegate to other: name it under agents
@@ -200,7 +200,7 @@ lead.yaml:12:52: compaction.steps[0].summarise.model: there is no dmeo`
 	}
 }
 
-// What a later release refuses must not stop a session that has it in its journal.
+// A definition that a later release refuses must not stop a session whose journal has it.
 func TestARecordedDefinitionIsNotCheckedAgain(t *testing.T) {
 	t.Parallel()
 	for _, data := range []string{

@@ -70,7 +70,7 @@ func TestCompactedTranscriptsKeepTheRules(t *testing.T) {
 	}
 }
 
-// promises returns the rules that are broken.
+// promises returns the broken rules.
 func promises(before, after []content.Item) []string {
 	var broken []string
 	check := func(ok bool, what string, args ...any) {

@@ -199,7 +199,7 @@ func TestARestartedSessionStaysCompacted(t *testing.T) {
 	}
 }
 
-// dying is a summarizing model whose host dies during the first call.
+// dying is a model for summaries whose host fails during the first call.
 type dying struct {
 	pen
 	die func()

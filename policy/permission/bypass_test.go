@@ -58,7 +58,7 @@ func TestDeniedProgramsCannotBeStartedInAnotherWay(t *testing.T) {
 	}
 }
 
-// Even an allowed program does not get a command in its arguments without approval.
+// Even an allowed program needs an approval to run a command from its arguments.
 func TestAllowedProgramsDoNotLaunchOthers(t *testing.T) {
 	t.Parallel()
 	p := commands(t, t.TempDir(), permission.CommandRules{Allow: []string{"*"}, Deny: []string{"rm"}})

@@ -197,7 +197,7 @@ func TestDifferentQuestionsHaveDifferentScopes(t *testing.T) {
 		}
 		seen[s] = c
 	}
-	// A node does not see what a worker's tool says of a call, only its spec and its input.
+	// A node does not have the requests that a worker's tool makes, only its spec and input.
 	exact := remote{tool.Spec{Name: "shell", Exact: true}}
 	for _, input := range []string{`{"argv":["git","status"]}`, `{"argv":["git","push"]}`} {
 		questions, err := permission.Judge(t.Context(), says{Ruling: tool.Ask, RequestKind: permission.KindCall}, exact, tool.Call{Input: json.RawMessage(input)})

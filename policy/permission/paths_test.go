@@ -207,8 +207,9 @@ func TestInvalidPathRulesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzPaths looks for an allowed path that leads elsewhere. A write to an allowed path
-// changes something in the root, whether the path is cleaned first or not.
+// FuzzPaths looks for an allowed path that leads out of the root or into .git. A
+// write to an allowed path changes something in the root, whether the path is
+// cleaned first or not.
 func FuzzPaths(f *testing.F) {
 	top := tree(f, "work/src/a", "work/.git/config", "out/secret",
 		"work/l1 -> ../out", "work/l2 -> src/../../out/new", "work/l3 -> ROOT/work/.git", "work/src/up -> ../..", "work/l4 -> l4", "work/l5 -> src")
@@ -249,8 +250,8 @@ func existing(full string) string {
 	}
 }
 
-// A command may remove a link in the name of a protected path. Where it led when the policy was made stays
-// protected.
+// A command may remove a link in the path to a protected file. The link's target at the time the policy
+// was made stays protected.
 func TestProtectedPathsDoNotDependOnLinks(t *testing.T) {
 	t.Parallel()
 	root := tree(t, "real/keys/k", "config -> real")

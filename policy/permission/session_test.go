@@ -11,7 +11,7 @@ import (
 	"github.com/turnlog/turnlog/tool"
 )
 
-// A session approves the questions of a guarded tool one by one, and then makes the call again.
+// A session asks the questions of a guarded tool one by one, then repeats the call.
 func TestASessionAsksEveryQuestionOfAGuardedTool(t *testing.T) {
 	t.Parallel()
 	top := tree(t, "work/", "elsewhere/")

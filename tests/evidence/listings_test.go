@@ -54,7 +54,7 @@ func TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged(t *testing.T) {
 		}, verdict.RolledBack, "version 1 of the directory of keys: it was shown to you"},
 		"one that no log has shown": {func(w *keyed) *keys.Directory { return w.version(2, nil) }, verdict.Missing, "shown to you, but the log does not have it"},
 		"another one shown":         {func(w *keyed) *keys.Directory { return w.version(1, ended(5, 0, true)) }, verdict.Replaced, "another one was shown to you"},
-		"one is hidden":             {func(w *keyed) *keys.Directory { w.List(w.version(2, nil)); return nil }, verdict.Missing, "the deployment does not show it"},
+		"one is hidden":             {func(w *keyed) *keys.Directory { w.List(w.version(2, nil)); return nil }, verdict.Missing, "the log has it, but the deployment does not"},
 		"two of one version": {func(w *keyed) *keys.Directory {
 			w.List(w.version(1, ended(5, 0, true)))
 			return nil
@@ -105,7 +105,7 @@ func TestEveryVersionOfTheKeysMustBeTheOneThatWasLogged(t *testing.T) {
 			w.Publish(d)
 			w.List(d)
 			return nil
-		}, verdict.Forged, "that was dated back"},
+		}, verdict.Forged, "that was backdated"},
 		"a size that the log did not have": {func(w *keyed) *keys.Directory {
 			d := w.version(2, ended(5, 9, true))
 			w.Publish(d)

@@ -290,9 +290,14 @@ func TestARunOfAGUIContinuesAtAnotherGatewayWhileProcessesDie(t *testing.T) {
 		if rest := g.agui(thread("g-1", said("1", "Los"))); rest.text != want || rest.outcome != "success" || len(rest.messages) != 1 {
 			t.Errorf("rest %+v, want %q", rest, want)
 		}
-		time.AfterFunc(time.Second, func() { g.ok(http.MethodPost, "/api/sessions/g-1/cancel", fields{}) })
+		answered := make(chan struct{})
+		time.AfterFunc(time.Second, func() {
+			defer close(answered)
+			g.ok(http.MethodPost, "/api/sessions/g-1/cancel", fields{})
+		})
 		if stopped := g.agui(thread("g-1", said("1", "Los"), said("2", "Halt"))); stopped.outcome != "cancelled" {
 			t.Errorf("cancelled %+v", stopped)
 		}
+		<-answered
 	})
 }

@@ -262,10 +262,15 @@ func TestAMessageOfTheAISDKContinuesAtAnotherGatewayWhileProcessesDie(t *testing
 			break
 		}
 		g = w.gateway(defaults)
-		time.AfterFunc(time.Second, func() { g.ok(http.MethodPost, "/api/chat/c-1/stop", nil) })
+		answered := make(chan struct{})
+		time.AfterFunc(time.Second, func() {
+			defer close(answered)
+			g.ok(http.MethodPost, "/api/chat/c-1/stop", nil)
+		})
 		if c := g.chat(fields{"id": "c-1", "message": says("message-000000002", "Halt")}); c.finish != "interrupted" || c.meta.FinishReason != "cancelled" || c.text == "" {
 			t.Errorf("stopped %+v", c)
 		}
+		<-answered
 	})
 }
 

@@ -20,7 +20,7 @@
 //
 // [New] and [Load] return the tools of manifests. A manifest in YAML or JSON names the
 // tool, its input and its command; the program needs to know nothing about Turnlog. There
-// is no shell and there are no templates: a placeholder stands for one whole argument, so
+// is no shell and there are no templates: a placeholder is one whole argument, so
 // no input can become another argument, an option or a command. A program can also read
 // the input as JSON from stdin. Stdout is the tool's output. If the exit status is not
 // zero, the call fails, and the model sees the status and stderr. A manifest is trusted

@@ -19,7 +19,7 @@ import (
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-// write creates a file and its folder.
+// write creates a file and its directory.
 func write(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

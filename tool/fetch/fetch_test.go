@@ -119,7 +119,7 @@ func TestBodiesAreShownAsText(t *testing.T) {
 		"/404":   "404 Not Found; URL; text/plain; 19 bytes\n\n404 page not found\n",
 		"/big":   "200 OK; URL; text/plain; only the first 1000 bytes were read\n\n" + strings.Repeat("x", 1000),
 		"/zip":   "200 OK; URL; text/plain; only the first 1000 bytes were read\n\n" + strings.Repeat("z", 1000),
-		"/short": "200 OK; URL; text/plain; the server broke off after 4 bytes\n\nhalf",
+		"/short": "200 OK; URL; text/plain; the server closed the connection after 4 bytes\n\nhalf",
 		"/from":  "200 OK; URL; text/plain; 6 bytes\n\na <b>\n",
 	} {
 		r := get(t, x, map[string]any{"url": at.String() + path})

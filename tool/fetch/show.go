@@ -44,7 +44,7 @@ func (f *fetcher) show(ctx context.Context, c tool.Call, resp *http.Response, ra
 	case cut && whole == nil:
 		notes = append(notes, fmt.Sprintf("only the first %d bytes were read", f.opts.MaxBytes))
 	case err != nil:
-		notes = append(notes, fmt.Sprintf("the server broke off after %d bytes", size))
+		notes = append(notes, fmt.Sprintf("the server closed the connection after %d bytes", size))
 	default:
 		notes = append(notes, fmt.Sprintf("%d bytes", size))
 	}

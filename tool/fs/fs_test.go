@@ -176,7 +176,7 @@ func TestMissingRootIsAnError(t *testing.T) {
 	}
 }
 
-// TestNothingOutsideOfTheRootIsReached tries every tool on every way out.
+// TestNothingOutsideOfTheRootIsReached tries each tool with each path that leads out.
 func TestNothingOutsideOfTheRootIsReached(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()

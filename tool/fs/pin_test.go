@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/tool/fs"
 )
 
-// flipped is a policy while a command changes where a link leads: after a number of judgments.
+// flipped is a policy that redirects a link after a number of judgments, as a concurrent command can.
 type flipped struct {
 	tool.Permissions
 
@@ -30,8 +30,8 @@ func (f *flipped) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, e
 	return v, err
 }
 
-// A command that changes a link after a policy judged it leads no tool to a protected or a
-// read-only file.
+// A command that redirects a link after a policy judged it must not get a tool to use a
+// protected or read-only file.
 func TestLinksThatChangeWhileACallRunsLeadNowhere(t *testing.T) {
 	t.Parallel()
 	calls := map[string][]args{

@@ -159,7 +159,7 @@ func TestReplaceRefusesLargeFiles(t *testing.T) {
 	k.fail(t, tool.CodeNoFile, "fs_replace_in_file", in("no"))
 }
 
-// TestConcurrentEditsAreNotLost makes every edit depend on what the others wrote.
+// TestConcurrentEditsAreNotLost has edits that each depend on the others' content.
 func TestConcurrentEditsAreNotLost(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/turnlog/turnlog/internal/egress"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -90,7 +91,10 @@ func (e *endpoint) request(ctx context.Context, c tool.Call) (*http.Request, err
 		return nil, tool.Failure(tool.CodeUnavailable, "%s: %v; nothing was done", e.service.cfg.Name, err)
 	}
 	req.Header.Set("Accept", "application/json, application/x-ndjson, text/*;q=0.9, */*;q=0.8")
-	for name, value := range tool.Headers(ctx, c) {
+	for name, value := range tool.Headers(c) {
+		req.Header.Set(name, value)
+	}
+	for name, value := range tracing.Headers(ctx) {
 		req.Header.Set(name, value)
 	}
 	return req, nil

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is for machines that are busy.
+// long is a timeout for busy machines.
 const long = 30 * time.Second
 
 // open follows services until the test ends.

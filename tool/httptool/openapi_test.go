@@ -114,7 +114,7 @@ func TestOperationsBecomeTools(t *testing.T) {
 	}
 }
 
-// What a service says about itself must not hang or crash the worker.
+// Arguments must not change the path's segments.
 func TestArgumentsDoNotLeadToAnotherPath(t *testing.T) {
 	t.Parallel()
 	found, err := newService(Config{Logger: zap.NewNop()}, Service{Name: "x", URL: "http://127.0.0.1"}).parse([]byte(`{"openapi":"3.1.0","paths":{"/v1/{a}{b}/c":{"get":{
@@ -167,7 +167,7 @@ func TestHostileDocumentsAreSurvived(t *testing.T) {
 	}
 }
 
-// Operations that all refer to one large part would take the product of their number and its size.
+// Operations that all refer to one large part would copy it as often.
 func TestOperationsCopyOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	large := `{"type":"object","description":"` + strings.Repeat("x", 1<<19) + `"}`

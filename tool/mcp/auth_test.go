@@ -135,11 +135,11 @@ func TestAServerThatDemandsAuthorizationConnectsOnceItHasIt(t *testing.T) {
 	wantText(t, invoke(t, named(t, m, "mcp_x_echo"), `{"text":"a"}`), content.StatusOK, "", "a")
 }
 
-// TestAnEarlierAttemptDoesNotAnswerAnAuthorization has an attempt with the old token fail after the
-// new one was given.
+// TestAnEarlierAttemptDoesNotAnswerAnAuthorization has an attempt with the old token that fails
+// after the new token was set.
 func TestAnEarlierAttemptDoesNotAnswerAnAuthorization(t *testing.T) {
 	t.Parallel()
-	var asked, last atomic.Int32 // how often an attempt asks for the token; the last time, it has failed
+	var asked, last atomic.Int32 // asked counts reads of the token; last is the one after which the attempt fails
 	refused, given := make(chan struct{}), make(chan struct{})
 	m := open(t, Config{
 		Backoff: Backoff{First: 1 << 40, Most: 1 << 40}, // no automatic retries

@@ -48,8 +48,8 @@ type sum struct {
 	Sum int `json:"sum"`
 }
 
-// newFake returns a server with a bit of everything. legacy makes it refuse the newest
-// handshake.
+// newFake returns a server with tools and resources. legacy makes it refuse the
+// newest handshake.
 func newFake(legacy bool) *fake {
 	f := &fake{
 		Server:  sdk.NewServer(&sdk.Implementation{Name: "fake", Version: "1"}, nil),
@@ -126,7 +126,7 @@ func (f *fake) addTools() {
 		})
 }
 
-// long reports progress and ends when the test or a cancel ends it.
+// long reports progress until the test or a cancel ends it.
 func (f *fake) long(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	if token := r.Params.GetProgressToken(); token != nil {
 		_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Message: "half", Progress: 5, Total: 10})

@@ -39,8 +39,9 @@ func answerTo(message []byte) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
 }
 
-// hostileMain is a program that sends what no client expects, and with its list of tools many
-// requests whose answers it does not read.
+// hostileMain is a program that sends unexpected messages with its list of tools. Its answer
+// to a call has many values if many is set; otherwise many requests follow it, whose answers
+// it does not read.
 func hostileMain(many bool) int {
 	for in := bufio.NewReader(os.Stdin); ; {
 		line, err := in.ReadBytes('\n')
@@ -83,7 +84,7 @@ func TestAHostileProgramLosesItsConnection(t *testing.T) {
 	}
 }
 
-// A server could hold the answers to its requests, and with each a connection and the request.
+// A server could leave the answers to its requests unread, each of which takes a connection and the request.
 func TestAHostileURLHoldsFewAnswers(t *testing.T) {
 	t.Parallel()
 	const asked = 200
@@ -122,7 +123,7 @@ func TestAHostileURLHoldsFewAnswers(t *testing.T) {
 	}
 }
 
-// A tree in memory is a hundred times as large as 3-byte values in a message.
+// Values of 3 bytes in a message take a hundred times that in memory.
 func TestAMessageOfManyValuesEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat("{},", maxValues)

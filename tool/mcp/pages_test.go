@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 )
 
-// A server can list without an end. That must not hold the worker or fill its memory.
+// A server's list can be endless. It must not block the worker or fill its memory.
 func TestEndlessListsAreErrors(t *testing.T) {
 	t.Parallel()
 	schema := map[string]any{"type": "object"}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A server's result can have many texts beside structured content with many values. To compare each
-// with each would hold a worker for hours, and no cancel would end it.
+// A server's result can have many texts and structured content with many values. To compare all
+// pairs would block a worker for hours, and a cancel would not stop it.
 func TestAResultWithManyTextsIsConvertedAtOnce(t *testing.T) {
 	t.Parallel()
 	const many = 200_000

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -55,7 +56,10 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
 	m := nats.NewMsg(e.subject)
 	m.Reply, m.Data = inbox.Subject, c.Input
-	for name, value := range tool.Headers(ctx, c) {
+	for name, value := range tool.Headers(c) {
+		m.Header.Set(name, value)
+	}
+	for name, value := range tracing.Headers(ctx) {
 		m.Header.Set(name, value)
 	}
 	if err := nc.PublishMsg(m); err != nil {

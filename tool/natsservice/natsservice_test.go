@@ -38,7 +38,7 @@ type world struct {
 	manager *Manager
 }
 
-// within runs a test in a bubble, which follows the service words.
+// within runs a test in a bubble, with a manager that follows the service words.
 func within(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestWithoutAServiceNothingIsDone(t *testing.T) {
 	})
 }
 
-// A service could say that its endpoint has a subject of the deployment, to have the worker publish there.
+// A service could declare a subject of the deployment as its endpoint, to make the worker publish there.
 func TestEndpointsStayBelowTheirService(t *testing.T) {
 	within(t, func(t *testing.T, w *world) {
 		s, err := micro.AddService(w.connect(), micro.Config{Name: "words", Version: "1.0.0"})
@@ -314,7 +314,7 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	})
 }
 
-// A sender of junk without end must not keep the worker from hearing that the service is gone.
+// Endless junk messages must not keep the worker from noticing that the service is gone.
 func TestJunkWithoutEndDoesNotCount(t *testing.T) {
 	within(t, func(t *testing.T, w *world) {
 		x := w.add("1.0.0", meta(), func(micro.Request) {})

@@ -96,7 +96,7 @@ type Report struct {
 // queue, waiting or running. Nothing needs to be done.
 var ErrQueued = errors.New("task is queued already")
 
-var errOneByOne = errors.New("the simple task manager runs one call at a time; use Async")
+var errOneByOne = errors.New("task.Simple runs one call at a time; use task.Async")
 
 // ErrGone is returned for a claim whose lease was lost: another worker may have the task, or a
 // later dispatch replaced it. Stop, and report nothing more.

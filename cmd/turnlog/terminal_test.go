@@ -1,4 +1,4 @@
-package app
+package main
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnlog/turnlog/cmd/turnlog/internal/app"
 	"github.com/turnlog/turnlog/internal/cli"
 )
 
 func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	signals, exited := make(chan os.Signal), make(chan int, 1)
-	a := &App{Signals: signals, Exit: func(code int) { exited <- code }}
+	a := &app.App{Signals: signals, Exit: func(code int) { exited <- code }}
 	ended := make(chan error, 1)
 	over := make(chan struct{})
 	go func() {
@@ -31,7 +32,7 @@ func TestTheSecondSignalEndsTheProcess(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	close(over)
-	if err := <-ended; !IsInterrupt(err) {
+	if err := <-ended; !app.IsInterrupt(err) {
 		t.Errorf("ended with %v, want %T", err, &cli.Interrupted{})
 	}
 }
@@ -40,10 +41,10 @@ func TestALineOfATerminalIsWhatWasTypedOrPastedAtOnce(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 4095)
 	typed := "one\r\n\n\x1b[200~two\nthree\n\nfour\x1b[201~ and more\n\x1b[200~five\x1b[201~\n" + long + "\nsix"
-	want := []Line{{Text: "one"}, {}, {Text: "two\nthree\n\nfour and more"}, {Text: "five"}, {Text: long, Cut: true}, {Text: "six"}, {Err: io.EOF}}
+	want := []app.Line{{Text: "one"}, {}, {Text: "two\nthree\n\nfour and more"}, {Text: "five"}, {Text: long, Cut: true}, {Text: "six"}, {Err: io.EOF}}
 	for _, isTerminal := range []bool{true, false} {
-		a := App{Terminal: Terminal{In: strings.NewReader(typed), IsIn: isTerminal}}
-		var got []Line
+		a := app.App{Terminal: app.Terminal{In: strings.NewReader(typed), IsIn: isTerminal}}
+		var got []app.Line
 		for line := range a.Lines() {
 			if got = append(got, line); line.Err != nil {
 				break
@@ -52,7 +53,7 @@ func TestALineOfATerminalIsWhatWasTypedOrPastedAtOnce(t *testing.T) {
 		if isTerminal && !slices.Equal(got, want) {
 			t.Errorf("lines %+v, want %+v", got, want)
 		}
-		if !isTerminal && (len(got) != 10 || slices.ContainsFunc(got, func(l Line) bool { return l.Cut })) {
+		if !isTerminal && (len(got) != 10 || slices.ContainsFunc(got, func(l app.Line) bool { return l.Cut })) {
 			t.Errorf("without a terminal: %+v", got)
 		}
 	}
@@ -61,7 +62,7 @@ func TestALineOfATerminalIsWhatWasTypedOrPastedAtOnce(t *testing.T) {
 func TestATerminalIsAskedToMarkPastes(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	a := App{Terminal: Terminal{IsIn: true, Control: &b}}
+	a := app.App{Terminal: app.Terminal{IsIn: true, Control: &b}}
 	a.MarkPastes()()
 	if b.String() != "\x1b[?2004h\x1b[?2004l" {
 		t.Errorf("sent %q", b.String())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/turnlog/turnlog/audit/render"
 	"github.com/turnlog/turnlog/audit/verdict"
+	"github.com/turnlog/turnlog/internal/cli/otlp"
 	"github.com/turnlog/turnlog/internal/conceal"
 )
 
@@ -132,7 +133,7 @@ func conclude(err error, began bool) (code int, text string) {
 	if i, ok := errors.AsType[*Interrupted](err); ok {
 		return i.code(), text
 	}
-	if !began {
+	if _, ok := errors.AsType[*otlp.SettingError](err); ok || !began {
 		return CodeUsage, text
 	}
 	return CodeFailed, text

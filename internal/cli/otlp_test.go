@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 	logs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/cli/otlp"
 )
 
@@ -196,6 +198,7 @@ func TestTheEnvironmentDecides(t *testing.T) {
 		"no certificate":       {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/none.pem"}, "OTEL_EXPORTER_OTLP_CERTIFICATE: open /none.pem"},
 		"no time":              {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, "OTEL_EXPORTER_OTLP_TIMEOUT=10s: a number of milliseconds is expected"},
 		"no interval":          {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": "1m"}, "OTEL_METRIC_EXPORT_INTERVAL=1m: a number of milliseconds is expected"},
+		"endless time":         {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TIMEOUT": "9223372036855"}, "OTEL_EXPORTER_OTLP_TIMEOUT=9223372036855: a number of milliseconds is expected"},
 		"attributes that fail": {map[string]string{"OTEL_METRICS_EXPORTER": "otlp", "OTEL_RESOURCE_ATTRIBUTES": "nonsense"}, "the resource of telemetry"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,6 +208,12 @@ func TestTheEnvironmentDecides(t *testing.T) {
 			stop, err := otlp.ExportMetrics(t.Context(), registry(), zap.NewNop())
 			if stop != nil || (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("exports: %t, error %v, want %q", stop != nil, err, tt.want)
+			}
+			program := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, RunE: func(*cobra.Command, []string) error { return err }}
+			program.SetArgs([]string{})
+			program.SetErr(io.Discard)
+			if code := cli.Execute(t.Context(), program); err != nil && code != cli.CodeUsage {
+				t.Errorf("the program exits with %d", code)
 			}
 			if err != nil && strings.Contains(err.Error(), secret) {
 				t.Errorf("the error has a secret: %v", err)

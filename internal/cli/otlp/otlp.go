@@ -10,7 +10,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -52,6 +54,17 @@ const (
 	Logs    Signal = "LOGS"
 )
 
+// SettingError is returned for a variable with a value that cannot be used. Correct it.
+type SettingError struct{ err error }
+
+// Error names the variable and says what is expected.
+func (e *SettingError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of a file or a value that the variable names.
+func (e *SettingError) Unwrap() error { return errors.Unwrap(e.err) }
+
+func bad(format string, args ...any) error { return &SettingError{fmt.Errorf(format, args...)} }
+
 // On reports whether the variables say that a signal is exported. Traces are, if no variable says anything.
 func (s Signal) On() (bool, error) {
 	name := "OTEL_" + string(s) + "_EXPORTER"
@@ -59,7 +72,7 @@ func (s Signal) On() (bool, error) {
 	case to == "" && s != Traces || to == "none" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"):
 		return false, nil
 	case to != "" && to != "otlp":
-		return false, fmt.Errorf("%s=%s: only otlp and none are supported", name, to)
+		return false, bad("%s=%s: only otlp and none are supported", name, to)
 	}
 	return true, nil
 }
@@ -71,27 +84,27 @@ func (s Signal) Endpoint() (string, error) {
 	given := false
 	for _, infix := range []string{"", string(s) + "_"} {
 		if name := prefix + infix + "PROTOCOL"; os.Getenv(name) != "" && os.Getenv(name) != "http/protobuf" {
-			return "", fmt.Errorf("%s=%s: only http/protobuf is supported", name, os.Getenv(name))
+			return "", bad("%s=%s: only http/protobuf is supported", name, os.Getenv(name))
 		}
 		name := prefix + infix + "ENDPOINT"
 		at := os.Getenv(name)
 		if u, err := url.Parse(at); at != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			return "", fmt.Errorf("%s: a URL is expected, like http://localhost:4318", name) // it may have a password
+			return "", bad("%s: a URL is expected, like http://localhost:4318", name) // it may have a password
 		}
 		given = given || at != ""
 		name = prefix + infix + "HEADERS"
 		if all := os.Getenv(name); all != "" && !areHeaders(all) {
-			return "", fmt.Errorf("%s: NAME=VALUE is expected, or several with commas between them", name) // they may have a key
+			return "", bad("%s: NAME=VALUE is expected, or several with commas between them", name) // they may have a key
 		}
 		name = prefix + infix + "COMPRESSION"
 		if how := os.Getenv(name); how != "" && how != "gzip" && how != "none" {
-			return "", fmt.Errorf("%s=%s: only gzip and none are supported", name, how)
+			return "", bad("%s=%s: only gzip and none are supported", name, how)
 		}
 		for _, of := range []string{"CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
 			name := prefix + infix + of
 			if file := os.Getenv(name); file != "" {
 				if _, err := os.ReadFile(file); err != nil { //nolint:gosec // the operator names it
-					return "", fmt.Errorf("%s: %w", name, err)
+					return "", bad("%s: %w", name, err)
 				}
 			}
 		}
@@ -146,18 +159,18 @@ func (s Signal) Client() (*http.Client, error) {
 	if name := file("CERTIFICATE"); name != "" {
 		text, err := os.ReadFile(name) //nolint:gosec // the operator names it
 		if err != nil {
-			return nil, fmt.Errorf("certificates of collectors: %w", err)
+			return nil, bad("certificates of collectors: %w", err)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("certificates of collectors: %s has none", name)
+			return nil, bad("certificates of collectors: %s has none", name)
 		}
 		through.TLSClientConfig.RootCAs = roots
 	}
 	if name, key := file("CLIENT_CERTIFICATE"), file("CLIENT_KEY"); name != "" && key != "" {
 		own, err := tls.LoadX509KeyPair(name, key)
 		if err != nil {
-			return nil, fmt.Errorf("certificate for collectors: %w", err)
+			return nil, bad("certificate for collectors: %w", err)
 		}
 		through.TLSClientConfig.Certificates = []tls.Certificate{own}
 	}
@@ -171,8 +184,8 @@ func milliseconds(name string) (time.Duration, error) {
 		return 0, nil
 	}
 	ms, err := strconv.Atoi(text)
-	if err != nil || ms <= 0 {
-		return 0, fmt.Errorf("%s=%s: a number of milliseconds is expected", name, text)
+	if err != nil || ms <= 0 || ms > math.MaxInt64/int(time.Millisecond) {
+		return 0, bad("%s=%s: a number of milliseconds is expected", name, text)
 	}
 	return time.Duration(ms) * time.Millisecond, nil
 }
@@ -191,7 +204,7 @@ func Sampler() (sdk.Sampler, error) {
 	case "traceidratio":
 		share, err := strconv.ParseFloat(cmp.Or(os.Getenv(name+"_ARG"), "1"), 64)
 		if err != nil || !(share >= 0 && share <= 1) {
-			return nil, fmt.Errorf("%s_ARG=%s: a share from 0 to 1 is expected", name, os.Getenv(name+"_ARG"))
+			return nil, bad("%s_ARG=%s: a share from 0 to 1 is expected", name, os.Getenv(name+"_ARG"))
 		}
 		s = sdk.TraceIDRatioBased(share)
 	case "":
@@ -200,7 +213,7 @@ func Sampler() (sdk.Sampler, error) {
 		}
 		fallthrough
 	default:
-		return nil, fmt.Errorf("%s=%s: always_on, always_off, traceidratio, and these after parentbased_ are supported", name, text)
+		return nil, bad("%s=%s: always_on, always_off, traceidratio, and these after parentbased_ are supported", name, text)
 	}
 	if parent {
 		s = sdk.ParentBased(s)
@@ -214,7 +227,7 @@ func Resource(ctx context.Context, service string) (*resource.Resource, error) {
 		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", release.Version())),
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithProcessPID(), resource.WithFromEnv())
 	if err != nil {
-		return nil, fmt.Errorf("the resource of telemetry: %w", err)
+		return nil, bad("the resource of telemetry: %w", err)
 	}
 	return r, nil
 }
@@ -228,7 +241,7 @@ func Propagators() error {
 		return nil
 	}
 	if err := tracing.Carry(list); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return bad("%s: %w", name, err)
 	}
 	return nil
 }

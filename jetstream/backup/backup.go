@@ -153,24 +153,36 @@ type creation struct {
 	made  Manifest
 }
 
-// Create makes a backup of a cell in a new directory. It may be interrupted: a backup without a manifest is
-// rejected.
+// Create makes a backup of a cell in a new directory. If it fails, it leaves the directory empty. It may be
+// interrupted: a backup without a manifest is rejected.
 func Create(ctx context.Context, cell *jetstream.Cell, dir, release string) (*Manifest, error) {
 	c := creation{api: api.New(cell.Conn()), names: layout.New(cell.Namespace()), dir: dir}
 	c.made = Manifest{
 		Format: Format, ID: ulid.Make().String(), Namespace: cell.Namespace(), Release: release,
 		Server: cell.Conn().ConnectedServerVersion(), Began: time.Now().UTC(), Queues: []json.RawMessage{}, Gone: []Gone{},
 	}
-	if err := c.run(ctx); err != nil {
+	err := newDirectory(dir)
+	if err == nil {
+		if err = c.run(ctx); err != nil {
+			err = errors.Join(err, empty(dir))
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("back up %s: %w", cell.Namespace(), err)
 	}
 	return &c.made, nil
 }
 
-func (c *creation) run(ctx context.Context) error {
-	if err := newDirectory(c.dir); err != nil {
-		return err
+// empty removes the files in a directory.
+func empty(dir string) error {
+	there, err := os.ReadDir(dir)
+	for _, file := range there {
+		err = errors.Join(err, os.Remove(filepath.Join(dir, file.Name())))
 	}
+	return err
+}
+
+func (c *creation) run(ctx context.Context) error {
 	end, err := c.api.End(ctx, c.names.JournalStream())
 	if err != nil {
 		return err

@@ -335,6 +335,26 @@ func TestACellThatIsNotEmptyIsRefused(t *testing.T) {
 	restoreInto(t, provisioned(t), dir) // which has a key of tickets and nothing else
 }
 
+// Otherwise backups of every night would fill the disk.
+func TestAFailedBackupLeavesNoFiles(t *testing.T) {
+	t.Parallel()
+	old := provisioned(t)
+	write(t, old, "s", claim(1), events.Parked{})
+	broken := layout.New(old.Namespace()).TileStream()
+	_, err := api.New(old.Conn()).Ask(t.Context(), api.StreamDelete+broken, nil)
+	must(t, err)
+	dir := filepath.Join(t.TempDir(), "backup")
+	if _, err := Create(t.Context(), old, dir, "test"); err == nil {
+		t.Error("a backup without a stream of the log was made")
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("it left %v, %v", left, err)
+	}
+	must(t, admin.Of(old).Provision(t.Context(), admin.Config{}))
+	_, err = Create(t.Context(), old, dir, "test")
+	must(t, err)
+}
+
 func TestADamagedBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	old := provisioned(t)

@@ -33,9 +33,11 @@ import (
 // once with each form of the subjects on which deliveries are acknowledged.
 func bubble(t *testing.T, test func(c *cell)) {
 	t.Helper()
+	t.Parallel()
 	for name, start := range layouts() {
 		for _, v2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, v2 %t", name, v2), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { test(start(t, v2)) })
 			})
 		}

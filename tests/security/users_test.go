@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -29,6 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	ramdisk.Use()
+	natstest.Parallel(4) // one test waits for programs most of the time
 	turnlogtest.Main(m)
 }
 
@@ -127,8 +129,10 @@ func layouts() map[string]func(t testing.TB, v2 bool) *cell {
 // which the server has from its configuration and as JWTs.
 func inEachLayout(t *testing.T, test func(t *testing.T, c *cell)) {
 	t.Helper()
+	t.Parallel()
 	for name, start := range layouts() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { test(t, start(t, false)) })
 		})
 	}

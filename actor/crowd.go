@@ -85,14 +85,14 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	defer c.mu.Unlock()
 	known := false
 	if err == nil {
-		known, err = n.learn(ctx, s, began, tick, seen)
+		known, err = n.findSenders(ctx, s, began, tick, seen)
 	}
 	if err != nil {
 		n.sparse.Line(n.log, zap.WarnLevel, "sessions with commands not listed", zap.Error(err))
 	}
 	how, later := leftDiscarded, &c.waiting
 	switch senders := c.senders[s]; {
-	case c.yields(senders, n.cfg.Capacity):
+	case c.mustWait(senders, n.cfg.Capacity):
 		how, later = leftPostponed, &c.postponed
 	case len(senders) > 0 || !crowd: // the listing may be older than the last command
 		known = false
@@ -111,9 +111,9 @@ func (n *Node) discard(ctx context.Context, t *jetstream.Token) bool {
 	return true
 }
 
-// learn finds out who sent the commands of a session, by listing all sessions unless there are too many. Then
+// findSenders finds out who sent the commands of a session, by listing all sessions unless there are too many. Then
 // seen has the senders of the sessions that were looked at. The caller holds the crowd's lock.
-func (n *Node) learn(ctx context.Context, s content.SessionID, began time.Time, tick uint64, seen map[content.SessionID][]string) (known bool, err error) {
+func (n *Node) findSenders(ctx context.Context, s content.SessionID, began time.Time, tick uint64, seen map[content.SessionID][]string) (known bool, err error) {
 	c := &n.crowd
 	recent := len(c.senders[s]) > 0 && time.Since(c.at) < sharesFor
 	switch many := began.Before(c.tooMany); {
@@ -195,9 +195,9 @@ func (n *Node) list(ctx context.Context) error {
 	return nil
 }
 
-// yields reports whether a session must wait because each of its senders has its share of the slots, or has a
+// mustWait reports whether a session must wait because each of its senders has its share of the slots, or has a
 // slot while the rest are kept for senders that have none.
-func (c *crowd) yields(senders []string, places int) bool {
+func (c *crowd) mustWait(senders []string, places int) bool {
 	waiting := 1
 	for other := range c.others {
 		if !slices.Contains(senders, other) {
@@ -251,8 +251,8 @@ func (n *Node) withoutPostponed(orphans []content.SessionID) []content.SessionID
 	return slices.DeleteFunc(orphans, func(s content.SessionID) bool { return later[s] })
 }
 
-// doubts looks at sessions whose tokens were discarded, and wakes those that are not at rest.
-func (n *Node) doubts(ctx context.Context) {
+// recheckDiscarded looks at sessions whose tokens were discarded, and wakes those that are not at rest.
+func (n *Node) recheckDiscarded(ctx context.Context) {
 	n.crowd.mu.Lock()
 	all := n.crowd.waiting
 	look := all[:min(len(all), doubtsNow)]

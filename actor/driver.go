@@ -235,7 +235,7 @@ func (d *driver) next(ctx context.Context) error {
 	case <-r.waits.Woken():
 		return d.woken(ctx, r.waits)
 	case <-r.beat.C:
-		return d.beat(ctx)
+		return d.checkCalls(ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -255,8 +255,8 @@ func (d *driver) woken(ctx context.Context, w *quiet.Driver) (err error) {
 	return err
 }
 
-// beat checks calls from time to time, and notices that the session is idle.
-func (d *driver) beat(ctx context.Context) error {
+// checkCalls checks calls from time to time, and notices that the session is idle.
+func (d *driver) checkCalls(ctx context.Context) error {
 	now, r := time.Now(), &d.timing
 	r.beaten = true
 	if r.check.due(now) {

@@ -188,7 +188,7 @@ func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.
 	if err != nil {
 		d.warn("command refused: its signature is wrong", logfield.Seq(m.Seq), logfield.Cause(m.Envelope.ID), zap.Error(err))
 		if m.Lane == events.LaneReport {
-			d.doubt(m.Envelope.Command)
+			d.rememberRefused(m.Envelope.Command)
 		} else {
 			d.refused(ctx, env.ID, &commands.Rejection{Reason: commands.ReasonForged, Detail: err.Error()})
 		}

@@ -158,7 +158,7 @@ func (n *Node) run(ctx context.Context) error {
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
-		n.offers.Follow, n.sweep, n.tokens.Run, n.guard, n.watch, n.entomb, n.proofs.Follow, n.firing.Follow, n.advertise,
+		n.offers.Follow, n.sweep, n.tokens.Run, n.guard, n.watch, n.serveDeletions, n.proofs.Follow, n.firing.Follow, n.advertise,
 		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
@@ -244,8 +244,8 @@ func (n *Node) watch(ctx context.Context) error {
 	return n.drivers.Watch(ctx, ends, n.runs.Tokens)
 }
 
-// entomb ends sessions for tools that delete them by name.
-func (n *Node) entomb(ctx context.Context) error { return tombstones.Serve(ctx, n.cell) }
+// serveDeletions ends sessions for tools that delete them by name.
+func (n *Node) serveDeletions(ctx context.Context) error { return tombstones.Serve(ctx, n.cell) }
 
 // advertiseEvery is how often the node renews its offer.
 const advertiseEvery = 3 * time.Second
@@ -369,7 +369,7 @@ func (n *Node) sweep(ctx context.Context) error {
 			continue
 		}
 		n.wakeOrphans(ctx, n.withoutPostponed(orphans))
-		n.doubts(ctx)
+		n.recheckDiscarded(ctx)
 		if err := lost.recover(ctx, ends); err != nil {
 			n.log.Warn("sessions with lost wakes not woken", zap.Error(err))
 		}

@@ -82,7 +82,7 @@ func (d *driver) left(ctx context.Context, err error) (string, error) {
 		err = context.Cause(ctx) // the cause, not one of its consequences
 	}
 	d.fail(err)
-	if hopeless(err) && !unknown {
+	if isPermanent(err) && !unknown {
 		return d.broken(ctx, err)
 	}
 	d.trial.Finish(ctx, false)
@@ -143,8 +143,8 @@ func panicked(err error) bool {
 	return is
 }
 
-// hopeless reports whether the session would end its next driver in the same way.
-func hopeless(err error) bool {
+// isPermanent reports whether the session would end its next driver in the same way.
+func isPermanent(err error) bool {
 	return panicked(err) || errors.Is(err, errUnmade) || errors.Is(err, events.ErrUnknownKind) || errors.Is(err, journal.ErrDamaged) || errors.Is(err, events.ErrBadEntry)
 }
 

@@ -220,7 +220,7 @@ func (n *Node) count(records []jetstream.NodeRecord, dead map[string]bool, answe
 			c.has(h)
 		}
 	}
-	n.tokens.Beside(c.earlier)
+	n.tokens.SetEarlierNodes(c.earlier)
 	if !recorded { // another node took this one for dead
 		n.tokens.Unrecorded()
 	}

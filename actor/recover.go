@@ -176,8 +176,8 @@ func (d *driver) mayReport(ticket string) bool {
 	return false
 }
 
-// doubt remembers the call of a refused report: its worker may have taken the task off its queue.
-func (d *driver) doubt(report commands.Command) {
+// rememberRefused remembers the call of a refused report: its worker may have taken the task off its queue.
+func (d *driver) rememberRefused(report commands.Command) {
 	place, _ := reportedOn(report)
 	if c, ok := d.State.CallAt(place); ok && c.Running() {
 		d.doubtCall(c)

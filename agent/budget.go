@@ -70,7 +70,7 @@ func (d *driver) decline(ctx context.Context, e loop.StopTool, c loop.Call, left
 		Attempt: c.Attempt, Resources: d.agent.cfg.Resources, Caller: budget,
 	}))
 	out.Result = content.NewResult(c.ID, c.Name, content.StatusCancelled, "Cancelled before it reported a result")
-	return d.outlived(ctx, e, c.ID, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: out})
+	return d.recordAnswered(ctx, e, c.ID, commands.ReportResult{Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Outcome: out})
 }
 
 // works reports whether the journal has a session that works for a call of this one.

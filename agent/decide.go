@@ -25,7 +25,7 @@ func (d *driver) decideLocked(ctx context.Context, cause string, c commands.Comm
 	before := engine.See(d.state)
 	entry, err := d.session.Handle(ctx, commands.Envelope{ID: cause, Session: d.state.Session, Command: c})
 	if failed := d.session.Failed(); failed != nil {
-		d.die(failed)
+		d.fail(failed)
 		return d.dead
 	}
 	if r, ok := errors.AsType[*commands.Rejection](err); ok {

@@ -51,11 +51,11 @@ func (d *driver) giveUp(cause error) error {
 func (d *driver) panicked(e *engine.PanicError) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.die(e)
+	d.fail(e)
 }
 
-// die makes the driver refuse everything from now on. The caller holds the lock.
-func (d *driver) die(err error) {
+// fail makes the driver refuse everything from now on. The caller holds the lock.
+func (d *driver) fail(err error) {
 	if d.dead != nil {
 		return
 	}

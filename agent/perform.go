@@ -79,12 +79,12 @@ func (d *driver) runTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 		r.Outcome = task.charged(r.Outcome)
 		rep = r
 	}
-	return d.outlived(ctx, e, e.Call.ID, rep)
+	return d.recordAnswered(ctx, e, e.Call.ID, rep)
 }
 
-// outlived records the outcome of an answered call at once, even if no Next is running. It returns
+// recordAnswered records the outcome of an answered call at once, even if no Next is running. It returns
 // the report if Next must decide on it.
-func (d *driver) outlived(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
+func (d *driver) recordAnswered(ctx context.Context, e loop.Effect, id content.CallID, rep commands.Command) commands.Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c, ok := d.state.Call(id); ok && !c.Answered() {

@@ -85,15 +85,15 @@ func (c *Checker) pass(seq uint64, at content.Time) {
 	}
 }
 
-// drift adds to v the results for the session's anchors: held, contradicted, or covered by the
+// judgeAnchors adds to v the results for the session's anchors: held, contradicted, or covered by the
 // tombstone.
-func (c *Checker) drift(v *verdict.Verdict) {
+func (c *Checker) judgeAnchors(v *verdict.Verdict) {
 	for _, seq := range slices.Sorted(maps.Keys(c.anchors)) {
 		for _, a := range c.anchors[seq] {
 			if v.Session != "" && a.Session != v.Session {
 				continue
 			}
-			if kind, what := c.fate(a, v); kind != "" {
+			if kind, what := c.faultOf(a, v); kind != "" {
 				v.Add(verdict.Fault{Kind: kind, Seq: a.Seq, Invariant: anchorsHeld, What: what})
 			} else if a.seen {
 				v.Anchors++
@@ -103,9 +103,9 @@ func (c *Checker) drift(v *verdict.Verdict) {
 	}
 }
 
-// fate returns what is wrong with the anchored entry, or "" if it is held, or was not read because of
+// faultOf returns what is wrong with the anchored entry, or "" if it is held, or was not read because of
 // another fault.
-func (c *Checker) fate(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
+func (c *Checker) faultOf(a anchored, v *verdict.Verdict) (verdict.Kind, string) {
 	d := v.Tombstone
 	if r, lost := a.LostIn(v.Restores); lost && !c.stopped && (!a.seen || a.is != a.Hash) {
 		return verdict.Restored, a.lostBy(r)

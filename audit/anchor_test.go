@@ -14,8 +14,8 @@ import (
 	"github.com/turnlog/turnlog/events/journal"
 )
 
-// bury seals a tombstone after the records.
-func bury(t *testing.T, records []journal.Record) []journal.Record {
+// withTombstone adds a tombstone after the records.
+func withTombstone(t *testing.T, records []journal.Record) []journal.Record {
 	t.Helper()
 	last := records[len(records)-1]
 	e := events.Entry{
@@ -33,7 +33,7 @@ func TestADeletedSessionIsIntact(t *testing.T) {
 	t.Parallel()
 	original := tools().records(t)
 	n := len(original)
-	all := bury(t, original)
+	all := withTombstone(t, original)
 	for name, records := range map[string][]journal.Record{
 		"nothing removed yet": all,
 		"half removed":        all[n/2:],
@@ -52,10 +52,10 @@ func TestADeletedSessionIsIntact(t *testing.T) {
 func TestATombstoneEndsAJournal(t *testing.T) {
 	t.Parallel()
 	original := tools().records(t)
-	all := bury(t, original)
+	all := withTombstone(t, original)
 	changed := slices.Clone(all)
 	changed[len(changed)-1] = forge(t, all[len(all)-1], func(e *events.Entry) { e.Prev[0]++ })
-	beyond := bury(t, all)
+	beyond := withTombstone(t, all)
 	for _, row := range []struct {
 		name    string
 		records []journal.Record
@@ -89,13 +89,13 @@ func TestAnchorsDetectCutAndReplacedEnds(t *testing.T) {
 		{"held", original, at(3), "", "", verdict.ExitReached},
 		{"the end", original, at(n - 1), "", "", verdict.ExitReached},
 		{"another session's", original, Anchor{Session: "s-2", Seq: 99, Hash: at(1).Hash}, "", "", verdict.ExitBelow},
-		{"of the tombstone", bury(t, original)[n:], Anchor{Session: "s-1", Seq: uint64(n) + 1, Hash: bury(t, original)[n].Hash}, "", "", verdict.ExitGone},
-		{"deleted since", bury(t, original)[n:], at(3), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
-		{"deleted after it", bury(t, original)[n:], at(n - 1), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
+		{"of the tombstone", withTombstone(t, original)[n:], Anchor{Session: "s-1", Seq: uint64(n) + 1, Hash: withTombstone(t, original)[n].Hash}, "", "", verdict.ExitGone},
+		{"deleted since", withTombstone(t, original)[n:], at(3), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
+		{"deleted after it", withTombstone(t, original)[n:], at(n - 1), verdict.Deleted, "the tombstone covers it", verdict.ExitUnjudged},
 		{"the end cut off", original[:n-2], at(n - 1), verdict.Truncated, "its end was cut off", verdict.ExitFault},
 		{"forked before it", other, at(n - 1), verdict.Replaced, "this entry or an earlier one was replaced", verdict.ExitFault},
-		{"cut off, then deleted", bury(t, original[:n-3])[n-3:], at(n - 1), verdict.Truncated, "cut off before that", verdict.ExitFault},
-		{"forked, then deleted", bury(t, other)[n:], at(n - 1), verdict.Replaced, "replaced before that", verdict.ExitFault},
+		{"cut off, then deleted", withTombstone(t, original[:n-3])[n-3:], at(n - 1), verdict.Truncated, "cut off before that", verdict.ExitFault},
+		{"forked, then deleted", withTombstone(t, other)[n:], at(n - 1), verdict.Replaced, "replaced before that", verdict.ExitFault},
 		{"nothing left", nil, at(2), verdict.Missing, "the journal is gone", verdict.ExitFault},
 	} {
 		r, err := Verify(journal.All(row.records), row.anchor)

@@ -45,7 +45,7 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	case c.verdict.Tombstone != nil:
 		c.broken(verdict.Forged, r.Seq, singleWriter, "it follows the tombstone: the session was deleted")
 	case deletes && readable:
-		c.bury(d)
+		c.setTombstone(d)
 	}
 	seq := r.Seq
 	if readable {
@@ -58,8 +58,8 @@ func (c *Checker) chain(r journal.Record) (e events.Entry, intact bool) {
 	return e, c.links.intact
 }
 
-// bury records the tombstone.
-func (c *Checker) bury(d events.Deletion) {
+// setTombstone records the tombstone.
+func (c *Checker) setTombstone(d events.Deletion) {
 	c.verdict.Tombstone, c.verdict.State = &d, verdict.Deleted
 	if d.Expired {
 		c.verdict.State = verdict.Expired

@@ -200,7 +200,7 @@ func (c *Checker) Verdict() *verdict.Verdict {
 		}
 	}
 	v.UnjudgedSnapshots = c.replay.shed.unjudged
-	c.drift(v)
+	c.judgeAnchors(v)
 	c.closedContent(v)
 	if v.UnjudgedFrom == 0 && v.Tombstone == nil {
 		v.OpenTurn, v.OpenApprovals = c.ledger.turn, c.ledger.undecided()

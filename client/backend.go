@@ -145,7 +145,7 @@ func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
 		case err != nil:
 			return err
 		case u.Record == nil:
-			r.hear(u.Live)
+			r.handleLive(u.Live)
 		case u.Record.Err != nil:
 			return u.Record.Err
 		default:
@@ -158,8 +158,8 @@ func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
 	return session.ErrClosed
 }
 
-// hear handles a live event. A refusal without a reason means that the command would have changed nothing.
-func (r *remote) hear(ev events.Event) {
+// handleLive handles a live event. A refusal without a reason means that the command would have changed nothing.
+func (r *remote) handleLive(ev events.Event) {
 	if refused, ok := ev.(events.Refused); ok {
 		var err error
 		if refused.Reason != "" {

@@ -53,7 +53,7 @@ func TestARefusalWaitsForTheEntriesBeforeIt(t *testing.T) {
 	r := newRemote()
 	a := &ask{id: "in", seq: 7, outcome: make(chan error, 1)}
 	r.asks = []*ask{a}
-	r.hear(events.Refused{Command: "in", Reason: "busy", After: 2})
+	r.handleLive(events.Refused{Command: "in", Reason: "busy", After: 2})
 	for n := range uint64(2) {
 		select {
 		case err := <-a.outcome:

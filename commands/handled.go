@@ -13,13 +13,13 @@ import (
 // Handled holds the signed commands that a session has handled lately. Anyone who has seen a signed command can send it
 // again, and a host refuses a command because of its age only after a while.
 type Handled struct {
-	Latest []Said       // in the order of their entries
+	Latest []Timed      // in the order of their entries
 	Before content.Time // refuse commands that were signed until then: Latest may lack some of them
-	Fired  []Said       // the last command of each schedule
+	Fired  []Timed      // the last command of each schedule
 }
 
-// Said is a command and the time when it was signed, or for the command of a schedule, when the schedule was due.
-type Said struct {
+// Timed is a command and the time when it was signed, or for the command of a schedule, when the schedule was due.
+type Timed struct {
 	ID string
 	At content.Time
 }
@@ -60,37 +60,37 @@ func (h *Handled) Repeats(env Envelope) bool {
 	case env.Signed == nil:
 		return false
 	case env.Signed.Schedule == nil:
-		return slices.ContainsFunc(h.Latest, func(s Said) bool { return s.ID == env.ID })
+		return slices.ContainsFunc(h.Latest, func(s Timed) bool { return s.ID == env.ID })
 	}
-	next := Said{env.ID, env.Signed.At}
-	return slices.ContainsFunc(h.Fired, func(f Said) bool { return f.of() == next.of() && !f.before(next) })
+	next := Timed{env.ID, env.Signed.At}
+	return slices.ContainsFunc(h.Fired, func(f Timed) bool { return f.of() == next.of() && !f.before(next) })
 }
 
 // of returns the part that the IDs of a schedule's commands share: everything before the due time and the command's
 // number.
-func (f Said) of() string {
+func (f Timed) of() string {
 	id := f.ID[:max(0, strings.LastIndexByte(f.ID, '/'))]
 	return id[:max(0, strings.LastIndexByte(id, '/'))]
 }
 
-func (f Said) before(o Said) bool {
+func (f Timed) before(o Timed) bool {
 	return f.At < o.At || f.At == o.At && (len(f.ID) < len(o.ID) || len(f.ID) == len(o.ID) && f.ID < o.ID)
 }
 
 // Add adds the signed command with an ID, which is handled now. It does not change copies of h.
 func (h *Handled) Add(id string, c events.CommandSigned, now content.Time) {
-	next := Said{id, c.At}
+	next := Timed{id, c.At}
 	if c.Schedule != nil {
-		same := func(f Said) bool { return f.of() == next.of() }
+		same := func(f Timed) bool { return f.of() == next.of() }
 		h.Fired = append(slices.DeleteFunc(slices.Clone(h.Fired), same), next)
 		h.Fired = h.Fired[max(0, len(h.Fired)-maxSigned):]
 		return
 	}
-	old := func(s Said) bool { return s.At.Add(signedKept) < now }
+	old := func(s Timed) bool { return s.At.Add(signedKept) < now }
 	h.Latest = append(slices.DeleteFunc(slices.Clone(h.Latest), old), next)
 	if len(h.Latest) > maxSigned {
-		first := slices.MinFunc(h.Latest, func(a, b Said) int { return cmp.Compare(a.At, b.At) })
+		first := slices.MinFunc(h.Latest, func(a, b Timed) int { return cmp.Compare(a.At, b.At) })
 		h.Before = max(h.Before, first.At)
-		h.Latest = slices.DeleteFunc(h.Latest, func(s Said) bool { return s.At <= first.At })
+		h.Latest = slices.DeleteFunc(h.Latest, func(s Timed) bool { return s.At <= first.At })
 	}
 }

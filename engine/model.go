@@ -87,7 +87,7 @@ func (r *Runner) replied(ctx context.Context, e loop.CallModel, v *View, reply m
 		ModelCall: e.ModelCall, Items: reply.Items, FinishReason: reply.FinishReason,
 		Usage: reply.Usage, Model: reply.Model, ResponseID: reply.ResponseID,
 	}
-	rep.Invalid = misfit(e.Schema, reply)
+	rep.Invalid = mismatch(e.Schema, reply)
 	round := loop.Preflight{Turn: e.Turn, Rules: e.Rules}
 	for _, it := range reply.Items {
 		for _, c := range it.Calls() {

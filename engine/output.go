@@ -19,9 +19,9 @@ func CheckSchema(raw json.RawMessage) error {
 	return nil
 }
 
-// misfit returns why a final answer does not match the schema. It returns "" if it matches, if
+// mismatch returns why a final answer does not match the schema. It returns "" if it matches, if
 // there is no schema, or if the answer is not final.
-func misfit(raw json.RawMessage, r model.Reply) string {
+func mismatch(raw json.RawMessage, r model.Reply) string {
 	calls := func(it content.Item) bool { return len(it.Calls()) > 0 }
 	if len(raw) == 0 || r.FinishReason != "" && r.FinishReason != content.Completed || slices.ContainsFunc(r.Items, calls) {
 		return ""

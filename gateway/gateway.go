@@ -138,7 +138,7 @@ func New(cfg Config) (*Gateway, error) {
 	g.api = humago.New(g.mux, spec)
 	g.api.UseMiddleware(problem.Requests)
 	g.routes()
-	g.mux.HandleFunc("/", g.others)
+	g.mux.HandleFunc("/", g.serveOther)
 	g.handler = measured.Measure(g.mux, g.guard(g.mux))
 	return g, nil
 }
@@ -180,8 +180,8 @@ func (g *Gateway) optional() {
 	}
 }
 
-// others answers requests outside the API: it serves the page, and refuses everything else.
-func (g *Gateway) others(w http.ResponseWriter, r *http.Request) {
+// serveOther answers requests outside the API: it serves the page, and refuses everything else.
+func (g *Gateway) serveOther(w http.ResponseWriter, r *http.Request) {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && page.Serve(w, r) {
 		return
 	}
@@ -264,5 +264,5 @@ func person(ctx context.Context) *people.Person {
 
 type personKey struct{}
 
-// as returns a client that sends commands in a person's name.
-func (g *Gateway) as(p *people.Person) *client.Client { return g.client.Named(p.Name) }
+// clientOf returns a client that sends commands in a person's name.
+func (g *Gateway) clientOf(p *people.Person) *client.Client { return g.client.Named(p.Name) }

@@ -112,7 +112,7 @@ func (g *Gateway) sendInput(ctx context.Context, in *inputIn) (*acceptedOut, err
 		if err := commands.Validate(c); err != nil {
 			return nil, err
 		}
-		if err := g.as(person(ctx)).Send(ctx, s.state.Session, id, c); err != nil {
+		if err := g.clientOf(person(ctx)).Send(ctx, s.state.Session, id, c); err != nil {
 			return nil, err
 		}
 	}
@@ -200,7 +200,7 @@ func (g *Gateway) spool(w http.ResponseWriter, r *http.Request, name, kind strin
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
 		return file{}, err //nolint:wrapcheck // the error names the file
 	}
-	p, err := g.as(person(r.Context())).StoreFile(r.Context(), name, kind, tmp)
+	p, err := g.clientOf(person(r.Context())).StoreFile(r.Context(), name, kind, tmp)
 	if err != nil {
 		return file{}, err
 	}

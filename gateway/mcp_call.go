@@ -100,7 +100,7 @@ func (g *Gateway) mcpBegin(ctx context.Context, model string, req *mcp.CallToolR
 		return mcpTurn{}, err
 	}
 	if strings.TrimSpace(in.Prompt) != "" {
-		a, err := g.proceed(ctx, s, &openai.Request{Input: input}, CommandKey{}, 0)
+		a, err := g.startTurn(ctx, s, &openai.Request{Input: input}, CommandKey{}, 0)
 		return mcpTurn{Following: a.Following, id: a.id.Session, n: a.id.Turn}, err
 	}
 	if s.state.Turns == 0 {

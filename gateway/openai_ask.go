@@ -78,7 +78,7 @@ func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandK
 		if len(req.Decisions) > 0 {
 			return g.decideAs(ctx, s, id, req, key)
 		}
-		return g.proceed(ctx, s, req, key, id.Turn)
+		return g.startTurn(ctx, s, req, key, id.Turn)
 	case req.Conversation != "":
 		id, err := openai.ParseConversation(req.Conversation)
 		if err != nil {
@@ -88,7 +88,7 @@ func (g *Gateway) respond(ctx context.Context, req *openai.Request, key CommandK
 		if err != nil {
 			return asked{}, err
 		}
-		return g.proceed(ctx, s, req, key, 0)
+		return g.startTurn(ctx, s, req, key, 0)
 	}
 	command, err := key.command()
 	if err != nil {
@@ -156,8 +156,8 @@ func fits(s seen, model, system string) error {
 	return nil
 }
 
-// proceed starts the next turn of a session. If turn is not 0, it must be the number of the latest turn.
-func (g *Gateway) proceed(ctx context.Context, s seen, req *openai.Request, key CommandKey, turn int) (asked, error) {
+// startTurn starts the next turn of a session. If turn is not 0, it must be the number of the latest turn.
+func (g *Gateway) startTurn(ctx context.Context, s seen, req *openai.Request, key CommandKey, turn int) (asked, error) {
 	if !person(ctx).MayDrive(s.subject) {
 		return asked{}, problem.MayNot("send input to a session that you did not open")
 	}
@@ -361,5 +361,5 @@ func (g *Gateway) chat(ctx context.Context, h http.Header, req *openai.Request, 
 		return asked{}, openai.NewError(http.StatusConflict, "history_differs", "messages",
 			"the user messages of the chat differ from those of its session, as after an edit: history cannot be changed, so begin a new chat")
 	}
-	return g.proceed(ctx, s, req, key, 0)
+	return g.startTurn(ctx, s, req, key, 0)
 }

@@ -187,7 +187,7 @@ type usageOut struct{ Body report.Spending }
 
 func (g *Gateway) usage(ctx context.Context, in *usageIn) (*usageOut, error) {
 	p := person(ctx)
-	all, err := g.index.Usage(ctx, g.client, report.Period(*in), func(s report.Summary) bool { return p.MaySee(listedAs(s)) }, g.complain)
+	all, err := g.index.Usage(ctx, g.client, report.Period(*in), func(s report.Summary) bool { return p.MaySee(listedAs(s)) }, g.logUnlisted)
 	return &usageOut{all}, err
 }
 
@@ -199,7 +199,7 @@ func (g *Gateway) unlisted(ctx context.Context, err error) error {
 	case ctx.Err() != nil, g.disconnected():
 		return err
 	case p == nil || p.Status != http.StatusNotFound && p.Status != http.StatusGone:
-		g.complain(err)
+		g.logUnlisted(err)
 	}
 	return nil
 }

@@ -180,7 +180,7 @@ func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error
 		Sort: in.Sort, Skip: in.Skip, Limit: in.Limit,
 		May: func(s report.Summary) bool { return p.MaySee(listedAs(s)) },
 	}
-	list, err := g.index.List(ctx, g.client, q, g.complain)
+	list, err := g.index.List(ctx, g.client, q, g.logUnlisted)
 	out := &listOut{}
 	out.Body.Sessions, out.Body.Next = list.Sessions, list.Next
 	switch {
@@ -192,8 +192,8 @@ func (g *Gateway) listSessions(ctx context.Context, in *listIn) (*listOut, error
 	return out, err
 }
 
-// complain logs why a list leaves out a session.
-func (g *Gateway) complain(err error) { g.log.Warn("session not listed", zap.Error(err)) }
+// logUnlisted logs why a list leaves out a session.
+func (g *Gateway) logUnlisted(err error) { g.log.Warn("session not listed", zap.Error(err)) }
 
 type openIn struct {
 	CommandKey
@@ -258,7 +258,7 @@ func (g *Gateway) openSession(ctx context.Context, in *openIn) (*openedOut, erro
 
 // start starts a session for a person.
 func (g *Gateway) start(ctx context.Context, p *people.Person, o client.Options) (*openedOut, error) {
-	s, err := g.as(p).Start(ctx, o)
+	s, err := g.clientOf(p).Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -416,7 +416,7 @@ func (g *Gateway) ask(ctx context.Context, s seen, key CommandKey, c commands.Co
 // askIn is ask with a command ID. It returns the session after the decision.
 func (g *Gateway) askIn(ctx context.Context, s seen, id string, c commands.Command) (now seen, err error) {
 	state := s.state.Fork() // do not change the caller's state
-	one, err := g.as(person(ctx)).AttachTo(ctx, &state, s.head)
+	one, err := g.clientOf(person(ctx)).AttachTo(ctx, &state, s.head)
 	if err != nil {
 		return seen{}, err
 	}

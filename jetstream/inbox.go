@@ -103,7 +103,7 @@ func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket st
 
 // header signs a command and returns its headers.
 func (i *Inbox) header(env *commands.Envelope, ticket string) nats.Header {
-	h := layout.Beside(env.Baggage)
+	h := layout.BaggageHeader(env.Baggage)
 	if i.cell.keys.Command(h, env); ticket != "" {
 		h.Set(layout.HeaderTicket, ticket)
 	}
@@ -293,7 +293,7 @@ func (p *lane) judge(m stamp) verdict {
 // acknowledged before this call, and a Listener that is older receives the rest. Adopt keeps what was
 // found; see also LookAgain.
 func (r *Reader) Look(ctx context.Context) (found bool, err error) {
-	now := &look{last: r.inbox.lasts(ctx, r.session)}
+	now := &look{last: r.inbox.lastMessages(ctx, r.session)}
 	for _, m := range now.last {
 		if m.err != nil && !errors.Is(m.err, api.ErrNoMessage) {
 			return false, fmt.Errorf("check inbox of %s: %w", r.session, m.err)
@@ -315,7 +315,7 @@ func (r *Reader) Read(ctx context.Context, most int) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		now := r.look
 		if now == nil {
-			now = &look{last: r.inbox.lasts(ctx, r.session)}
+			now = &look{last: r.inbox.lastMessages(ctx, r.session)}
 		}
 		if now.first == nil {
 			now.first = api.Together(layout.Lanes(), func(l events.Lane) stored { return r.first(ctx, r.lanes[l], now) })
@@ -376,8 +376,8 @@ func (i *Inbox) last(ctx context.Context, from layout.Stored) (m stored) {
 	return m
 }
 
-// lasts returns the last message of a session in each stream, by stream.
-func (i *Inbox) lasts(ctx context.Context, s content.SessionID) map[string]stored {
+// lastMessages returns the last message of a session in each stream, by stream.
+func (i *Inbox) lastMessages(ctx context.Context, s content.SessionID) map[string]stored {
 	all, out := i.cell.names.Commands(s), make(map[string]stored)
 	for n, m := range api.Together(all, func(p layout.Stored) stored { return i.last(ctx, p) }) {
 		m.Data = nil // not needed, and may be large

@@ -18,7 +18,7 @@ func (d *decision) claim(c commands.Claim) {
 	if c.Config != nil && c.Config.Digest != d.Config.Digest {
 		d.emit(events.ConfigChanged{Config: *c.Config})
 	}
-	d.govern()
+	d.recordPolicy()
 	if t := d.Turn; t != nil && t.Calling {
 		d.modelLost()
 	}
@@ -83,7 +83,7 @@ func (d *decision) open(c commands.OpenSession) error {
 		Config: cfg, Transcript: before, Stepped: c.Stepped,
 		Metadata: c.Metadata.WithoutReserved(), Parent: c.Parent, From: c.From, By: d.env.By, User: d.env.User,
 	})
-	d.govern()
+	d.recordPolicy()
 	d.bracketHooks(pointSessionStart)
 	queued := events.InputQueued{Items: content.Stripped(c.Input), Origin: events.FromHost, By: d.env.By, User: d.env.User}
 	if c.Resume {

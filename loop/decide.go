@@ -90,7 +90,7 @@ func (d *decision) take(c commands.Command) error {
 		return err
 	}
 	if _, claims := c.(commands.Claim); !claims { // a claim must be the first event of its entry
-		d.govern()
+		d.recordPolicy()
 	}
 	switch c := c.(type) {
 	case commands.Claim:

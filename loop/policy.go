@@ -36,8 +36,8 @@ const (
 	KindRetry    = "tool.retry"    // may a call that was lost run again?
 )
 
-// govern records what the host's policy allows the session, if that has changed.
-func (d *decision) govern() {
+// recordPolicy records what the host's policy allows the session, if that has changed.
+func (d *decision) recordPolicy() {
 	if p := d.env.Policy; p != nil && d.Opened && !d.Closed && !p.Equal(d.Policy) {
 		d.emit(events.PolicyApplied{Policy: *p})
 	}

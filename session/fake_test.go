@@ -423,7 +423,7 @@ func TestATurnWithoutAFollowerKeepsNoUpdates(t *testing.T) {
 	f, s := newFake(t, false)
 	never, later := s.Turn("turn-9"), s.Turn("turn-2")
 	for _, text := range []string{"one", "two", "three"} {
-		submit(t, s, text, Steer).quiet()
+		submit(t, s, text, Steer).dropUpdates()
 		f.answers(t, text)
 	}
 	if len(s.streams) != 0 || never.updates != nil {

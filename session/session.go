@@ -63,7 +63,7 @@ func New(b Backend, c Config) *Session {
 		}
 		s.signal(st)
 	})
-	b.Watch(Watcher{Applied: s.applied, Live: s.heard, Stopped: s.stir})
+	b.Watch(Watcher{Applied: s.applied, Live: s.forward, Stopped: s.wakeIdle})
 	return s
 }
 
@@ -256,18 +256,18 @@ func (s *Session) applied(st *loop.State, rec journal.Record) {
 	if s.asking != nil && !undecided(st, s.asking.approval) {
 		s.asking.cancel(errDecided)
 	}
-	s.stir()
+	s.wakeIdle()
 	s.signal(st)
 }
 
-// stir wakes Calls.WaitIdle, which checks again.
-func (s *Session) stir() {
+// wakeIdle wakes Calls.WaitIdle, which checks again.
+func (s *Session) wakeIdle() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// heard forwards an event that is not recorded.
-func (s *Session) heard(ev events.Event) {
+// forward forwards an event that is not recorded.
+func (s *Session) forward(ev events.Event) {
 	s.live.Lock()
 	defer s.live.Unlock()
 	if engine.Late(ev, s.ended) {

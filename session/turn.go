@@ -170,14 +170,14 @@ func (t *Turn) isClosed() bool { return t.left.Err() != nil }
 
 // unfollow stops tracking the turn.
 func (t *Turn) unfollow() {
-	t.quiet()
+	t.dropUpdates()
 	t.s.view(func(*loop.State) {
 		t.s.turns = slices.DeleteFunc(t.s.turns, func(o *Turn) bool { return o == t })
 	})
 }
 
-// quiet drops the updates of a turn that has no reader.
-func (t *Turn) quiet() {
+// dropUpdates drops the updates of a turn that has no reader.
+func (t *Turn) dropUpdates() {
 	t.s.live.Lock()
 	defer t.s.live.Unlock()
 	t.s.streams = slices.DeleteFunc(t.s.streams, func(o *Turn) bool { return o == t })
@@ -320,7 +320,7 @@ func (t *Turn) ended() (end *turnEnd) {
 // Wait runs the turn to its end; Config.Approver decides approvals. It returns what
 // Session.Run returns.
 func (t *Turn) Wait(ctx context.Context) (*RunResult, error) {
-	t.quiet()
+	t.dropUpdates()
 	return t.wait(ctx)
 }
 

@@ -30,7 +30,7 @@ type Session struct {
 // approval: continue with [Session.Approve] or [Session.Deny].
 func (s *Session) Say(text string) string {
 	s.d.T.Helper()
-	ctx, stop := s.patient()
+	ctx, stop := s.withTimeout()
 	defer stop()
 	turn, err := s.Submit(ctx, session.Input{Items: []content.Item{content.UserText(text)}})
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Session) Deny(tool, reason string) string {
 func (s *Session) decide(tool string, v session.Decision) string {
 	s.d.T.Helper()
 	s.ExpectApproval(tool)
-	ctx, stop := s.patient()
+	ctx, stop := s.withTimeout()
 	defer stop()
 	v.Call, v.By = s.asks.CallID, "tester"
 	if err := s.ResolveApproval(ctx, v); err != nil {
@@ -90,7 +90,7 @@ func (s *Session) step(ctx context.Context) string {
 	}
 }
 
-func (s *Session) patient() (context.Context, context.CancelFunc) {
+func (s *Session) withTimeout() (context.Context, context.CancelFunc) {
 	limit := patience
 	if s.d.bubble {
 		limit = virtualPatience

@@ -31,7 +31,7 @@ type CallReader struct {
 // NewCallReader returns a reader that finds a call by any name that Turnlog prints: its id, its place, the id of
 // one of its approvals, or the provider's id.
 func NewCallReader(name string) *CallReader {
-	return &CallReader{name: name, fold: newFold(func(c content.ToolCall) bool { return meant(name, c) != byNothing })}
+	return &CallReader{name: name, fold: newFold(func(c content.ToolCall) bool { return meaningOf(name, c) != byNothing })}
 }
 
 // Named makes the reader name people by the owners of their keys. Call it before the first Add.
@@ -86,7 +86,7 @@ func (r *CallReader) Call() (Call, error) {
 	var found []*Call
 	best := byNothing
 	for _, c := range r.fold.calls {
-		how := meant(r.name, content.ToolCall{ID: c.ID, Place: c.Place, ProviderID: c.Provider})
+		how := meaningOf(r.name, content.ToolCall{ID: c.ID, Place: c.Place, ProviderID: c.Provider})
 		switch {
 		case how > best:
 			best, found = how, []*Call{c}
@@ -116,7 +116,7 @@ const (
 	byIdentity // its id, its place, or an approval's id
 )
 
-func meant(name string, c content.ToolCall) meaning {
+func meaningOf(name string, c content.ToolCall) meaning {
 	switch place, isApproval := approvalOf(name); {
 	case name == string(c.ID), name == string(c.Place), isApproval && place == c.Place:
 		return byIdentity

@@ -20,8 +20,8 @@ func Compare(w io.Writer, style Style, d *compare.Diff) error {
 	return p.err
 }
 
-// Beside writes two sessions side by side, each line at most width columns wide.
-func Beside(w io.Writer, style Style, d *compare.Diff, width int) error {
+// SideBySide writes two sessions side by side, each line at most width columns wide.
+func SideBySide(w io.Writer, style Style, d *compare.Diff, width int) error {
 	p := &lines{w: w}
 	p.sides(style, d)
 	half := max((width-3)/2, 20)

@@ -307,10 +307,10 @@ func TestWhatWasMovedHereComesFirst(t *testing.T) {
 	if faults := add(w.journal[1:]); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrLate) {
 		t.Errorf("without the first entry: %v", faults)
 	}
-	if faults := add(w.journal[:n]); len(faults) != 1 || !errors.Is(faults[0].Err, signed.ErrUnsaid) || faults[0].Seq != uint64(n) {
+	if faults := add(w.journal[:n]); len(faults) != 1 || !errors.Is(faults[0].Err, signed.ErrNoClaim) || faults[0].Seq != uint64(n) {
 		t.Errorf("without a claim: %v", faults)
 	}
-	if faults := add(slices.Concat(w.journal[:n-1], w.journal[n+1:])); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrUnsaid) {
+	if faults := add(slices.Concat(w.journal[:n-1], w.journal[n+1:])); len(faults) == 0 || !errors.Is(faults[0].Err, signed.ErrNoClaim) {
 		t.Errorf("with something else than the claim: %v", faults)
 	}
 	w.journal[n+1].Moved = true

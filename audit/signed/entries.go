@@ -31,7 +31,7 @@ var (
 	ErrStripped = errors.New("the signature is missing, although the claim of its driver names a key")
 	ErrUnsigned = errors.New("the signature is missing, although signatures were required by then")
 	ErrLate     = errors.New("it is marked as moved, but follows an entry that was written here")
-	ErrUnsaid   = errors.New("it is marked as moved, but no claim of a move follows the moved entries")
+	ErrNoClaim  = errors.New("it is marked as moved, but no claim of a move follows the moved entries")
 	ErrOtherKey = errors.New("it is signed with a different key than the claim of its driver names")
 	ErrOlder    = errors.New("its driver used an older directory of keys than an earlier driver, so the directory was rolled back")
 )
@@ -98,7 +98,7 @@ func (c *Entries) add(r *journal.Record) (faults []*FaultError) {
 	case r.Moved:
 		c.moved, c.arrives = r.Seq, true
 	case c.arrives && events.MovedFromOf(r.Entry) == nil:
-		fault(ErrUnsaid)
+		fault(ErrNoClaim)
 	}
 	c.arrives = r.Moved
 	if _, later := errors.AsType[*events.FormatError](r.Err); later { // it may be the claim of another driver
@@ -221,7 +221,7 @@ func (c *Entries) End() (faults []*FaultError) {
 // state their times, so a driver that may sign when the claim is stored must confirm them. Call it after End.
 func (c *Entries) Arrived() (faults []*FaultError) {
 	if c.arrives {
-		return []*FaultError{{Seq: c.moved, Err: ErrUnsaid}}
+		return []*FaultError{{Seq: c.moved, Err: ErrNoClaim}}
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 		return nil, session.Task{}, err
 	}
 	def.Model = o.model
-	tools, err := workshop(o.root) //nolint:contextcheck // exec.NewShell takes no time worth a context
+	tools, err := repoTools(o.root) //nolint:contextcheck // exec.NewShell takes no time worth a context
 	if err != nil {
 		return nil, session.Task{}, err
 	}
@@ -153,8 +153,8 @@ func (o options) agent(ctx context.Context, t *terminal) (*agent.Agent, session.
 	return a, task, err
 }
 
-// workshop returns the tools: the repository's files, and commands that start in it.
-func workshop(root string) (tool.Source, error) {
+// repoTools returns the tools: the repository's files, and commands that start in it.
+func repoTools(root string) (tool.Source, error) {
 	tools, err := fs.New(root, fs.Options{Write: true})
 	if err != nil {
 		return nil, err

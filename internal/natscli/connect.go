@@ -42,7 +42,7 @@ func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nat
 		o.CustomDialer, used = d, o
 		return nil
 	}
-	nc, err := m.open(append(lasting(log.Named("nats")), nats.Name(name), last)...)
+	nc, err := m.open(append(persistentOptions(log.Named("nats")), nats.Name(name), last)...)
 	failures := d.settle()
 	switch {
 	case err == nil && ctx.Err() == nil:
@@ -59,8 +59,8 @@ func (f *Flags) Connect(ctx context.Context, name string, log *zap.Logger) (*nat
 	return nil, explain(err, used, failures)
 }
 
-// lasting returns the options for a connection that programs rely on for days.
-func lasting(log *zap.Logger) []nats.Option {
+// persistentOptions returns the options for a connection that programs rely on for days.
+func persistentOptions(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.Timeout(dialTimeout),
 		nats.MaxReconnects(-1),

@@ -191,15 +191,15 @@ func (x *collection) sweep(ctx context.Context) error {
 	x.out.Blobs = len(x.blobs)
 	for _, b := range x.blobs {
 		for _, id := range b.chunks {
-			x.taken[id] = x.taken[id] || b.live || x.young(b)
+			x.taken[id] = x.taken[id] || b.live || x.isRecent(b)
 		}
 	}
 	for _, b := range x.blobs {
 		var err error
 		switch {
 		case b.live:
-			err = x.tidy(ctx, b)
-		case !x.young(b):
+			err = x.dropDuplicates(ctx, b)
+		case !x.isRecent(b):
 			err = x.remove(ctx, b)
 		case !b.retired:
 			x.out.Young++
@@ -211,7 +211,7 @@ func (x *collection) sweep(ctx context.Context) error {
 	return x.parts(ctx)
 }
 
-func (x *collection) young(b *kept) bool { return !b.at.Before(x.before) }
+func (x *collection) isRecent(b *kept) bool { return !b.at.Before(x.before) }
 
 // purge deletes the messages on a subject before a sequence; 0 means all. In a dry run it does nothing.
 func (x *collection) purge(ctx context.Context, subject string, before uint64) error {
@@ -221,9 +221,9 @@ func (x *collection) purge(ctx context.Context, subject string, before uint64) e
 	return x.cell.api.Purge(ctx, x.cell.names.BlobStream(), subject, before)
 }
 
-// tidy deletes repeated descriptions of a blob, except the last one. Anyone may have written the last one:
+// dropDuplicates deletes repeated descriptions of a blob, except the last one. Anyone may have written the last one:
 // if it differs, it would make the blob unreadable, so the first one stays, too.
-func (x *collection) tidy(ctx context.Context, b *kept) error {
+func (x *collection) dropDuplicates(ctx context.Context, b *kept) error {
 	if b.last == b.first || len(b.chunks) != 1 || !b.renewed {
 		return nil
 	}

@@ -178,7 +178,7 @@ func (n names) purged() []string {
 	for _, row := range n.ofSessions() {
 		out = append(out, n.stream(row.Kept))
 	}
-	return tidy(out)
+	return sortUnique(out)
 }
 
 // Unlist removes deleted sessions from the lists of pending approvals and dead letters, where a replaced

@@ -192,9 +192,9 @@ func (a asked) at(server time.Time) Clock {
 // unknownPause is how long a newly elected leader of the cluster may take to learn which streams exist.
 const unknownPause = 300 * time.Millisecond
 
-// surely asks again after a pause if the stream is not found: a new leader of the cluster may not know it
+// retryNotFound asks again after a pause if the stream is not found: a new leader of the cluster may not know it
 // yet.
-func surely(ctx context.Context, ask func() error) error {
+func retryNotFound(ctx context.Context, ask func() error) error {
 	err := ask()
 	if !api.IsNoStream(err) || !pause.For(ctx, unknownPause) {
 		return err
@@ -204,7 +204,7 @@ func surely(ctx context.Context, ask func() error) error {
 
 // describe requests a description, and records when it was sent and answered.
 func (c *Cell) describe(ctx context.Context, subject string, query []byte) (data []byte, when asked, err error) {
-	err = surely(ctx, func() (err error) {
+	err = retryNotFound(ctx, func() (err error) {
 		for range inspectTries {
 			when.sent = time.Now()
 			data, err = c.api.Ask(ctx, subject, query)
@@ -226,7 +226,7 @@ func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerSt
 	}
 	var out []ConsumerState
 	for _, info := range infos {
-		if o, ours := c.ours(stream, info.Name); ours {
+		if o, ours := c.wantedConfig(stream, info.Name); ours {
 			out = append(out, stateOf(info, o))
 		}
 	}
@@ -237,8 +237,8 @@ func (c *Cell) inspectConsumers(ctx context.Context, stream string) []ConsumerSt
 	return out
 }
 
-// ours returns the configuration that a consumer should have, if it is one of the cell's.
-func (c *Cell) ours(stream, name string) (object, bool) {
+// wantedConfig returns the configuration that a consumer should have, if it is one of the cell's.
+func (c *Cell) wantedConfig(stream, name string) (object, bool) {
 	if stream == c.names.RunStream() {
 		return c.names.drivers(), name == c.names.RunConsumer()
 	}

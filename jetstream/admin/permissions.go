@@ -70,7 +70,7 @@ func PermissionsOf(g Grant) (Permissions, error) {
 	if slices.Contains(g.Roles, RoleService) {
 		p.Responses = maxProgress
 	}
-	p.Publish, p.Subscribe = tidy(p.Publish), tidy(p.Subscribe)
+	p.Publish, p.Subscribe = sortUnique(p.Publish), sortUnique(p.Subscribe)
 	return p, nil
 }
 
@@ -182,8 +182,8 @@ func wildcard(row string, role Role, queue string) string {
 	return strings.Join(tokens, ".")
 }
 
-// tidy sorts a list and removes duplicates.
-func tidy(list []string) []string {
+// sortUnique sorts a list and removes duplicates.
+func sortUnique(list []string) []string {
 	slices.Sort(list)
 	return slices.Compact(list)
 }

@@ -134,7 +134,7 @@ func (r *restore) markOne(ctx context.Context, s content.SessionID) (done marked
 	}
 	e := events.Entry{Cause: "restore/" + r.id, At: content.TimeOf(r.at)}
 	if _, err := r.marks.Claim(ctx, last, e, events.DriverClaimed{Node: "restore", Restored: new(r.restored())}, more...); err != nil {
-		return done, alone(err)
+		return done, explainConflict(err)
 	}
 	done.claimed, done.woken = true, !parked
 	if done.woken {
@@ -163,7 +163,7 @@ func (r *restore) delete(ctx context.Context, last journal.Record, d events.Dele
 	})
 	switch s := last.Entry.Session; {
 	case err != nil:
-		return alone(err)
+		return explainConflict(err)
 	case d.Erased:
 		return r.admin.Erase(ctx, s)
 	default:
@@ -172,9 +172,9 @@ func (r *restore) delete(ctx context.Context, last journal.Record, d events.Dele
 	}
 }
 
-// alone explains a conflict: a restore is the only writer, since no driver can take a session without a run
+// explainConflict explains a conflict: a restore is the only writer, since no driver can take a session without a run
 // token.
-func alone(err error) error {
+func explainConflict(err error) error {
 	if api.IsConflict(err) {
 		return fmt.Errorf("another process is writing to the deployment: stop all nodes, then repeat the restore: %w", err)
 	}

@@ -127,7 +127,7 @@ func (s *Store) add(ctx context.Context, p schedule.Schedule, replace bool) erro
 	if err != nil {
 		return err
 	}
-	if err := s.others(ctx, p); err != nil {
+	if err := s.checkOthers(ctx, p); err != nil {
 		return err
 	}
 	on, key, h := s.shared, p.Key(), nats.Header{}
@@ -167,10 +167,10 @@ func (s *Store) add(ctx context.Context, p schedule.Schedule, replace bool) erro
 	return ErrExists
 }
 
-// others returns ErrExists if another user has a schedule with that name, since sessions are named after
+// checkOthers returns ErrExists if another user has a schedule with that name, since sessions are named after
 // it. If two users add one at the same time, both may succeed. The second session with that name is then
 // refused.
-func (s *Store) others(ctx context.Context, p schedule.Schedule) error {
+func (s *Store) checkOthers(ctx context.Context, p schedule.Schedule) error {
 	keys, err := s.keys(ctx, p.Name)
 	for _, key := range keys {
 		if key == p.Key() || err != nil {

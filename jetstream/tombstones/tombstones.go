@@ -57,7 +57,7 @@ type deleted struct {
 func Write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	s, subject := last.Entry.Session, layout.New(cell.Namespace()).Deletion(last.Entry.Session, cell.User())
 	if cell.User() == "" {
-		return bury(ctx, cell, last, d)
+		return write(ctx, cell, last, d)
 	}
 	data, err := wire.Marshal(deletion{last.Guard, d.Reason, d.By, d.Expired, d.Erased}, wire.Command)
 	if err != nil {
@@ -116,8 +116,8 @@ func ask(ctx context.Context, cell *jetstream.Cell, subject string, data []byte)
 	}
 }
 
-// bury writes a tombstone.
-func bury(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
+// write writes a tombstone.
+func write(ctx context.Context, cell *jetstream.Cell, last journal.Record, d events.SessionDeleted) (events.Deletion, error) {
 	e := events.Entry{
 		Session: last.Entry.Session, Cause: "delete/" + rand.Text(), At: max(content.TimeOf(time.Now()), last.Entry.At),
 		Epoch: last.Entry.Epoch, Events: []events.Event{d},
@@ -158,7 +158,7 @@ func serve(ctx context.Context, cell *jetstream.Cell, names layout.Names, msg *n
 		err = journal.ErrConflict
 	}
 	if err == nil {
-		_, err = bury(ctx, cell, last, events.SessionDeleted{By: d.By, User: user, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased})
+		_, err = write(ctx, cell, last, events.SessionDeleted{By: d.By, User: user, Reason: d.Reason, Expired: d.Expired, Erased: d.Erased})
 	}
 	switch {
 	case errors.Is(err, journal.ErrConflict):

@@ -192,7 +192,7 @@ func (s *Store) Again(ctx context.Context, endpoint string, most int) (out []Mes
 	return out, err
 }
 
-// Settled removes a message that was sent again, or buried again.
+// Settled removes a message that was sent again, or failed again.
 func (s *Store) Settled(ctx context.Context, endpoint, id string) error {
 	return remove(ctx, s.again, endpoint+"."+id)
 }

@@ -116,7 +116,7 @@ func (s *chatStream) take(d delta) error {
 	if err := s.think(d); err != nil {
 		return err
 	}
-	if err := s.speak(d); err != nil {
+	if err := s.appendText(d); err != nil {
 		return err
 	}
 	for _, c := range d.ToolCalls {
@@ -127,8 +127,8 @@ func (s *chatStream) take(d delta) error {
 	return nil
 }
 
-// speak handles the text of a delta.
-func (s *chatStream) speak(d delta) error {
+// appendText handles the text of a delta.
+func (s *chatStream) appendText(d delta) error {
 	for _, c := range contents(d.Content) {
 		kind, field := content.TextKind, ""
 		if c.thought {

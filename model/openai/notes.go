@@ -54,7 +54,7 @@ func (m *Model) wireIDs(items []content.Item) wireIDs {
 				continue
 			}
 			id := p.Call.ProviderID
-			if id == "" || len(id) > maxWireID || taken[id] || m.picky() && !m.owns(p) {
+			if id == "" || len(id) > maxWireID || taken[id] || m.checksIDs() && !m.owns(p) {
 				id = m.newID(*p.Call, taken)
 			}
 			taken[id] = true
@@ -64,15 +64,15 @@ func (m *Model) wireIDs(items []content.Item) wireIDs {
 	return ids
 }
 
-// picky reports whether the server may reject ids that it did not make. Mistral's
+// checksIDs reports whether the server may reject ids that it did not make. Mistral's
 // servers and the templates of its models do.
-func (m *Model) picky() bool { return m.cfg.API == Chat && !m.own }
+func (m *Model) checksIDs() bool { return m.cfg.API == Chat && !m.own }
 
 // newID returns an id that every server accepts. Picky ones want nine letters and
 // digits.
 func (m *Model) newID(c content.ToolCall, taken map[string]bool) string {
 	id := cmp.Or(string(c.Place), string(c.ID))
-	if !m.picky() {
+	if !m.checksIDs() {
 		return id
 	}
 	for {

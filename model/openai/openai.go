@@ -65,7 +65,7 @@ func (m *Model) Call(ctx context.Context, r model.Request, emit func(content.Del
 	}
 	done, err := provider.Exchange(ctx, &m.Endpoint, provider.Request{Path: "/responses", Body: m.responsesRequest(r)}, reply, &responseStream{m: m, reply: reply})
 	if done.FinishReason == content.Completed {
-		done.Items = apart(done.Items)
+		done.Items = separateAnswer(done.Items)
 	}
 	return done, err
 }

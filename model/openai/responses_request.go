@@ -118,7 +118,7 @@ func (w *inputWriter) assistant(it content.Item) {
 			for i+n <= last && sameMessage(p, parts[i+n]) {
 				n++
 			}
-			w.spoken(parts[i : i+n])
+			w.appendSpoken(parts[i : i+n])
 			i += n - 1
 		case content.StructuredKind:
 			w.add(object{"role": "assistant", "content": string(p.Data)})
@@ -140,7 +140,7 @@ func sameMessage(a, b content.Part) bool {
 	return b.Kind == content.TextKind && noteOf(a).Item != "" && noteOf(a) == noteOf(b)
 }
 
-func (w *inputWriter) spoken(texts []content.Part) {
+func (w *inputWriter) appendSpoken(texts []content.Part) {
 	n := noteOf(texts[0])
 	if n.Item == "" || n.Origin != w.m.origin {
 		for _, p := range texts {

@@ -165,9 +165,9 @@ func (s *responseStream) reason(r *response) content.FinishReason {
 // Reason returns the reason of the final response.
 func (s *responseStream) Reason() (content.FinishReason, error) { return s.finished, nil }
 
-// apart moves the final answer after the commentary to its own item, because the last
+// separateAnswer moves the final answer after the commentary to its own item, because the last
 // item counts as the answer.
-func apart(items []content.Item) []content.Item {
+func separateAnswer(items []content.Item) []content.Item {
 	if len(items) != 1 {
 		return items
 	}

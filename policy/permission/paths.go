@@ -52,7 +52,7 @@ func NewPaths(root string, r PathRules) (*Paths, error) {
 	}
 	return &Paths{
 		rules: r, root: root,
-		protected: lasting(root, r.Protect), readOnly: lasting(root, r.ReadOnly), allowed: absolute(root, r.Allow),
+		protected: withTargets(root, r.Protect), readOnly: withTargets(root, r.ReadOnly), allowed: absolute(root, r.Allow),
 	}, nil
 }
 
@@ -79,8 +79,8 @@ func absolute(root string, paths []string) []string {
 	return out
 }
 
-// lasting returns the paths and, for paths with links, where they lead now. A link may change later.
-func lasting(root string, paths []string) []string {
+// withTargets returns the paths and, for paths with links, where they lead now. A link may change later.
+func withTargets(root string, paths []string) []string {
 	out := absolute(root, paths)
 	for _, p := range out {
 		if at, err := filepath.EvalSymlinks(p); err == nil && !slices.Contains(out, at) {

@@ -227,19 +227,19 @@ func rewrittenHistories(t *testing.T) (rows []falsification) {
 func tombstones(t *testing.T) (rows []falsification) {
 	t.Helper()
 	records := seal(t, entries())
-	buried := append(slices.Clone(records), tombstone(t, records, events.SessionDeleted{By: "ada"}))
+	deleted := append(slices.Clone(records), tombstone(t, records, events.SessionDeleted{By: "ada"}))
 	expired := tombstone(t, records, events.SessionDeleted{Expired: true})
 	add := func(name string, list []journal.Record, kind verdict.Kind, seq uint64, exit int) {
 		rows = append(rows, falsification{name: "tombstone: " + name, file: join(export(t, list)), kind: kind, seq: seq, exit: exit})
 	}
-	add("nothing removed yet", buried, "", 0, verdict.ExitGone)
-	add("half removed", buried[4:], "", 0, verdict.ExitGone)
-	add("alone", buried[9:], "", 0, verdict.ExitGone)
+	add("nothing removed yet", deleted, "", 0, verdict.ExitGone)
+	add("half removed", deleted[4:], "", 0, verdict.ExitGone)
+	add("alone", deleted[9:], "", 0, verdict.ExitGone)
 	add("expired", []journal.Record{expired}, "", 0, verdict.ExitGone)
-	add("without the approval", slices.Delete(slices.Clone(buried), 6, 7), verdict.Missing, 8, verdict.ExitFault)
-	add("without the middle", append(slices.Clone(buried[:2]), buried[9]), verdict.Missing, 10, verdict.ExitFault)
-	add("after a front that is still there", append(slices.Clone(buried[:8]), buried[9]), verdict.Missing, 10, verdict.ExitFault)
-	add("before an entry", append(slices.Clone(buried), tombstone(t, buried, events.SessionDeleted{})), verdict.Forged, 11, verdict.ExitFault)
+	add("without the approval", slices.Delete(slices.Clone(deleted), 6, 7), verdict.Missing, 8, verdict.ExitFault)
+	add("without the middle", append(slices.Clone(deleted[:2]), deleted[9]), verdict.Missing, 10, verdict.ExitFault)
+	add("after a front that is still there", append(slices.Clone(deleted[:8]), deleted[9]), verdict.Missing, 10, verdict.ExitFault)
+	add("before an entry", append(slices.Clone(deleted), tombstone(t, deleted, events.SessionDeleted{})), verdict.Forged, 11, verdict.ExitFault)
 	add("of another history", append(slices.Clone(records[:8]), tombstone(t, seal(t, entries()[:7]), events.SessionDeleted{})), verdict.Tampered, 8, verdict.ExitFault)
 	return rows
 }

@@ -397,8 +397,8 @@ func forgedEntriesInStreams() []scene {
 }
 
 func tombstonesInStreams() []scene {
-	// bury appends a possibly false tombstone, signed by a keeper or another key, and removes entries from the front.
-	bury := func(by func(s *stage) *keys.Signer, d events.SessionDeleted, removed int) func(*stage) {
+	// addTombstone appends a possibly false tombstone, signed by a keeper or another key, and removes entries from the front.
+	addTombstone := func(by func(s *stage) *keys.Signer, d events.SessionDeleted, removed int) func(*stage) {
 		return func(s *stage) {
 			s.extend(by(s), entry(1, d))
 			s.replay(func(m []*nats.Msg) []*nats.Msg { return m[removed:] })
@@ -406,18 +406,18 @@ func tombstonesInStreams() []scene {
 	}
 	no := func(*stage) *keys.Signer { return nil }
 	return []scene{
-		{"tombstone: of a keeper", bury(no, events.SessionDeleted{By: "kim"}, 9), "", 0, verdict.ExitGone},
-		{"tombstone: half removed", bury(no, events.SessionDeleted{By: "kim"}, 4), "", 0, verdict.ExitGone},
-		{"tombstone: of a driver", bury(func(s *stage) *keys.Signer { return s.node }, events.SessionDeleted{By: "kim"}, 9), "", 0, verdict.ExitGone},
-		{"tombstone: expired", bury(no, events.SessionDeleted{Expired: true}, 9), "", 0, verdict.ExitGone},
-		{"tombstone: signed by a stranger", bury(func(s *stage) *keys.Signer { return s.stranger }, events.SessionDeleted{By: "kim"}, 9), verdict.Forged, 10, 1},
-		{"tombstone: of a move", bury(no, events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}, 9), "", 0, verdict.ExitGone},
+		{"tombstone: of a keeper", addTombstone(no, events.SessionDeleted{By: "kim"}, 9), "", 0, verdict.ExitGone},
+		{"tombstone: half removed", addTombstone(no, events.SessionDeleted{By: "kim"}, 4), "", 0, verdict.ExitGone},
+		{"tombstone: of a driver", addTombstone(func(s *stage) *keys.Signer { return s.node }, events.SessionDeleted{By: "kim"}, 9), "", 0, verdict.ExitGone},
+		{"tombstone: expired", addTombstone(no, events.SessionDeleted{Expired: true}, 9), "", 0, verdict.ExitGone},
+		{"tombstone: signed by a stranger", addTombstone(func(s *stage) *keys.Signer { return s.stranger }, events.SessionDeleted{By: "kim"}, 9), verdict.Forged, 10, 1},
+		{"tombstone: of a move", addTombstone(no, events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}, 9), "", 0, verdict.ExitGone},
 		{"tombstone: of a move, and an entry is missing", func(s *stage) {
 			s.extend(nil, entry(1, events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}))
 			s.replay(func(m []*nats.Msg) []*nats.Msg { return slices.Delete(m, 3, 4) })
 		}, verdict.Missing, 10, 1},
-		{"tombstone: of an erasure, of a session that is not sealed", bury(no, events.SessionDeleted{Erased: true}, 0), verdict.Forged, 10, 1},
-		{"tombstone: once more, after a restore that was not", bury(no, events.SessionDeleted{By: "kim", Restored: &events.Restored{Backup: "b1", Taken: 1}}, 9), verdict.Forged, 10, 1},
+		{"tombstone: of an erasure, of a session that is not sealed", addTombstone(no, events.SessionDeleted{Erased: true}, 0), verdict.Forged, 10, 1},
+		{"tombstone: once more, after a restore that was not", addTombstone(no, events.SessionDeleted{By: "kim", Restored: &events.Restored{Backup: "b1", Taken: 1}}, 9), verdict.Forged, 10, 1},
 		{"tombstone: with another event", func(s *stage) {
 			s.extend(nil, entry(1, events.SessionDeleted{By: "kim"}, events.Warning{Code: "x"}))
 			s.replay(func(m []*nats.Msg) []*nats.Msg { return m[9:] })

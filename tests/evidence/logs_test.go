@@ -153,7 +153,7 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 	l := &ledger{stage: newStage(t), log: newLogWorld(t)}
 	other, _ := l.log.logKey("example.com/log")
 	all := []note.Signer{l.log.key, l.log.w1, l.log.w2}
-	bury := func(l *ledger) { l.extend(nil, entry(1, events.SessionDeleted{By: "kim"})) }
+	addTombstone := func(l *ledger) { l.extend(nil, entry(1, events.SessionDeleted{By: "kim"})) }
 	for _, row := range []struct {
 		name string
 		do   func(l *ledger)
@@ -166,17 +166,17 @@ func TestEveryFalsifiedLogIsFound(t *testing.T) {
 		{"log: a session was left out", func(l *ledger) { l.purge() }, verdict.Missing, 9, 1},
 		{"log: a session was cut off", func(l *ledger) { edit(func(m []*nats.Msg) []*nats.Msg { return m[:8] })(l.stage) }, verdict.Truncated, 9, 1},
 		{"log: a session was written again", (*ledger).again, verdict.Replaced, 9, 1},
-		{"log: a session was deleted", bury, "", 0, 0},
-		{"log: a session was deleted, and that was logged", func(l *ledger) { bury(l); l.add(l.leaf()) }, "", 0, 0},
-		{"log: a session was written again and deleted", func(l *ledger) { l.again(); bury(l) }, verdict.Replaced, 9, 1},
+		{"log: a session was deleted", addTombstone, "", 0, 0},
+		{"log: a session was deleted, and that was logged", func(l *ledger) { addTombstone(l); l.add(l.leaf()) }, "", 0, 0},
+		{"log: a session was written again and deleted", func(l *ledger) { l.again(); addTombstone(l) }, verdict.Replaced, 9, 1},
 		{"log: a tombstone of another history", func(l *ledger) {
 			l.purge()
 			l.end = journal.Head{}
-			bury(l)
+			addTombstone(l)
 		}, verdict.Truncated, 9, 1},
 		{"log: it lacks a session", func(l *ledger) { l.wait("s-2") }, verdict.Missing, 1, 1},
 		{"log: it lacks what follows", func(l *ledger) { l.wait("s-1") }, verdict.Missing, 10, 1},
-		{"log: it lacks a tombstone", func(l *ledger) { bury(l); l.wait("") }, verdict.Missing, 10, 1},
+		{"log: it lacks a tombstone", func(l *ledger) { addTombstone(l); l.wait("") }, verdict.Missing, 10, 1},
 		{"log: it does not have a session yet", func(l *ledger) {
 			l.write("s-3")
 			l.show(l.state, all...)

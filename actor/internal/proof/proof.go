@@ -148,7 +148,7 @@ func (j *guarded) read(ctx context.Context, s content.SessionID, head journal.He
 			}
 		}
 		faults := check.End()
-		if faults = append(faults, check.Arrived()...); to < math.MaxUint64 && len(faults) > 0 && errors.Is(faults[0], signed.ErrUnsaid) {
+		if faults = append(faults, check.Arrived()...); to < math.MaxUint64 && len(faults) > 0 && errors.Is(faults[0], signed.ErrNoClaim) {
 			for _, err := range j.read(ctx, s, journal.Head{}, math.MaxUint64) { // the claim of the move may come later
 				if err != nil {
 					yield(journal.Record{}, err)
@@ -161,7 +161,7 @@ func (j *guarded) read(ctx context.Context, s content.SessionID, head journal.He
 			yield(journal.Record{}, err)
 			return
 		}
-		if err := j.guard.knows(ctx, check.Version); err != nil {
+		if err := j.guard.checkVersion(ctx, check.Version); err != nil {
 			yield(journal.Record{}, fmt.Errorf("read %s: %w", s, err))
 			return
 		}
@@ -209,8 +209,8 @@ func (j *guarded) refuse(s content.SessionID, faults []*signed.FaultError) error
 	return fmt.Errorf("%w: %s, %w", journal.ErrDamaged, s, faults[0])
 }
 
-// knows returns an error if a driver used a later version of the directory than the cell has.
-func (g *Guard) knows(ctx context.Context, version uint64) error {
+// checkVersion returns an error if a driver used a later version of the directory than the cell has.
+func (g *Guard) checkVersion(ctx context.Context, version uint64) error {
 	if version > g.Version() {
 		if err := g.directory.Refresh(ctx); err != nil {
 			return err

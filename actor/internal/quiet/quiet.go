@@ -119,7 +119,7 @@ func (d *Drivers) Watch(ctx context.Context, ends func(context.Context) (jetstre
 		last = now
 		if time.Since(proved) >= proveEvery {
 			proved = time.Now()
-			doubt(ctx, all, tokens)
+			findUnlisted(ctx, all, tokens)
 		}
 		for some := range slices.Chunk(all, len(all)/steps+1) {
 			woken := false
@@ -141,8 +141,8 @@ func (d *Drivers) Watch(ctx context.Context, ends func(context.Context) (jetstre
 	return context.Cause(ctx)
 }
 
-// doubt finds the drivers whose tokens are not in the list of tokens. Without a list, those are all drivers.
-func doubt(ctx context.Context, all []*Driver, tokens func(context.Context) (map[content.SessionID]bool, error)) {
+// findUnlisted finds the drivers whose tokens are not in the list of tokens. Without a list, those are all drivers.
+func findUnlisted(ctx context.Context, all []*Driver, tokens func(context.Context) (map[content.SessionID]bool, error)) {
 	var listed map[content.SessionID]bool
 	if len(all) >= manyHeld {
 		if answer, err := tokens(ctx); err == nil {

@@ -166,8 +166,8 @@ func (h *Held) Left() (left []Left) {
 	return left
 }
 
-// Beside says whether nodes of an earlier release run.
-func (h *Held) Beside(earlier bool) {
+// SetEarlierNodes records whether nodes of an earlier release run.
+func (h *Held) SetEarlierNodes(earlier bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.earlier != earlier {
@@ -302,7 +302,7 @@ func (h *Held) tryWrite(ctx context.Context, changed bool) error {
 			return nil
 		}
 		held := h.All()
-		if err := h.beat(ctx, held); err != nil {
+		if err := h.writeRecord(ctx, held); err != nil {
 			return err
 		}
 		h.setListed(held)
@@ -316,7 +316,7 @@ func (h *Held) tryWrite(ctx context.Context, changed bool) error {
 		}
 	}
 	if due || err != nil {
-		err = errors.Join(err, h.beat(ctx, held))
+		err = errors.Join(err, h.writeRecord(ctx, held))
 	}
 	return err
 }
@@ -346,8 +346,8 @@ func (h *Held) unlist(ctx context.Context) error {
 	return err
 }
 
-// beat writes the record. If another process changed it, other nodes declared this node dead.
-func (h *Held) beat(ctx context.Context, held []jetstream.HeldToken) error {
+// writeRecord writes the record. If another process changed it, other nodes declared this node dead.
+func (h *Held) writeRecord(ctx context.Context, held []jetstream.HeldToken) error {
 	r, at := h.self, time.Now()
 	r.Held, h.tried = held, at
 	r.Appends = h.recent(at)

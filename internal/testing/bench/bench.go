@@ -87,7 +87,7 @@ func (b bench) run(ctx context.Context) (Result, error) {
 			err = side("floor", &floors, func(ctx context.Context, m *meter) error { return b.floor(ctx, m, stored) })
 		}
 		if err == nil {
-			err = side("lean floor", &leans, func(ctx context.Context, m *meter) error { return b.floor(ctx, m, lean()) })
+			err = side("lean floor", &leans, func(ctx context.Context, m *meter) error { return b.floor(ctx, m, minimal()) })
 		}
 		if err != nil {
 			return Result{}, err

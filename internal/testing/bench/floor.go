@@ -50,8 +50,8 @@ func sampleOf(ctx context.Context, cell *jetstream.Cell, id content.SessionID) (
 // leanSize is the size of the lean floor's entries.
 const leanSize = 400
 
-// lean returns the smallest possible entries of a round trip, without headers.
-func lean() sample {
+// minimal returns the smallest possible entries of a round trip, without headers.
+func minimal() sample {
 	entry := bytes.Repeat([]byte("x"), leanSize)
 	return sample{reply: entry, result: entry}
 }

@@ -50,7 +50,7 @@ func followOnce(t *testing.T, j *bench) {
 		followers = append(followers, follow(ctx, j, j.id("s"), 0))
 	}
 	for range writers {
-		wg.Go(func() { contend(t, j, entries) })
+		wg.Go(func() { appendUntil(t, j, entries) })
 	}
 	followers = append(followers, follow(ctx, j, j.id("s"), 0))
 	var before journal.Head
@@ -78,8 +78,8 @@ func followOnce(t *testing.T, j *bench) {
 	}
 }
 
-// contend appends until the journal is long enough.
-func contend(t *testing.T, j *bench, entries uint64) {
+// appendUntil appends until the journal is long enough.
+func appendUntil(t *testing.T, j *bench, entries uint64) {
 	for {
 		var head journal.Head
 		last, err := j.Last(t.Context(), j.id("s"))

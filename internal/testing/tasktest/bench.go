@@ -144,8 +144,8 @@ type held struct {
 
 func hold(c task.Claim) *held { return &held{c, time.Now()} }
 
-// still fails the test if the claim was lost. It reports false if the test itself was too slow.
-func (h *held) still(t *testing.T, b *bench, err error) bool {
+// mustHold fails the test if the claim was lost. It reports false if the test itself was too slow.
+func (h *held) mustHold(t *testing.T, b *bench, err error) bool {
 	t.Helper()
 	if err == nil {
 		return true
@@ -157,11 +157,11 @@ func (h *held) still(t *testing.T, b *bench, err error) bool {
 	return false
 }
 
-// extend extends the claim. It reports false like still.
+// extend extends the claim. It reports false like mustHold.
 func (h *held) extend(t *testing.T, b *bench) bool {
 	t.Helper()
 	now := time.Now()
-	if !h.still(t, b, h.Extend(t.Context())) {
+	if !h.mustHold(t, b, h.Extend(t.Context())) {
 		return false
 	}
 	h.since = now
@@ -180,5 +180,5 @@ func (h *held) lapsed(t *testing.T, b *bench, q task.Queue, wait time.Duration) 
 	} else if ctx.Err() != nil {
 		err = nil
 	}
-	return !h.still(t, b, err)
+	return !h.mustHold(t, b, err)
 }

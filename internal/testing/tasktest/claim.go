@@ -109,7 +109,7 @@ func closedHeld(t *testing.T, b *bench) {
 	b.cancel(t, y, cancelled)
 	must(t, running.Report(t.Context(), reportOf(x)))
 	wantReports(t, b, x.Session, reportOf(x))
-	if !running.still(t, b, running.Done(t.Context())) || !cancelled.still(t, b, cancelled.Release(t.Context())) {
+	if !running.mustHold(t, b, running.Done(t.Context())) || !cancelled.mustHold(t, b, cancelled.Release(t.Context())) {
 		return
 	}
 	wantOff(t, b, x)
@@ -147,7 +147,7 @@ func extended(t *testing.T, b *bench) {
 			return
 		}
 	}
-	if !c.still(t, b, c.Done(t.Context())) {
+	if !c.mustHold(t, b, c.Done(t.Context())) {
 		return
 	}
 	claimNothing(t, q, b.pass(2*c.Lease(), c.Lease()))
@@ -171,7 +171,7 @@ func gone(t *testing.T, b *bench) {
 	}
 	wantQueued(t, b, first.Task(), true)
 	if second.extend(t, b) {
-		second.still(t, b, second.Done(t.Context()))
+		second.mustHold(t, b, second.Done(t.Context()))
 	}
 }
 
@@ -263,7 +263,7 @@ func lost(t *testing.T, b *bench) {
 		Lost: true, Reason: "worker lost",
 	}
 	must(t, c.Report(t.Context(), want))
-	c.still(t, b, c.Done(t.Context()))
+	c.mustHold(t, b, c.Done(t.Context()))
 	wantReports(t, b, x.Session, want)
 }
 

@@ -83,10 +83,10 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 	}
 	switch x.Kind {
 	case ConnectionsSlowed:
-		f.lasting(ctx, x, func() { p.Proxy.Delay(20*time.Millisecond + time.Duration(x.Pick>>32)%(180*time.Millisecond)) }, //nolint:gosec // any number works
+		f.runFault(ctx, x, func() { p.Proxy.Delay(20*time.Millisecond + time.Duration(x.Pick>>32)%(180*time.Millisecond)) }, //nolint:gosec // any number works
 			func() { p.Proxy.Delay(0) })
 	case AcksSwallowed:
-		f.lasting(ctx, x, func() { p.Proxy.Swallow(faultproxy.ToClient, true) }, func() { p.Proxy.Swallow(faultproxy.ToClient, false) })
+		f.runFault(ctx, x, func() { p.Proxy.Swallow(faultproxy.ToClient, true) }, func() { p.Proxy.Swallow(faultproxy.ToClient, false) })
 	case ConnectionsCut:
 		p.Proxy.Cut()
 	case NodeKilled, WorkerKilled, NodeDrained, NodeFrozen, WorkerFrozen, LeaderStepdown, ServerStopped, StreamRolledBack, HostileSender:
@@ -94,8 +94,8 @@ func (f *injector) apply(ctx context.Context, x Fault) (target string, ok bool) 
 	return p.Name, true
 }
 
-// lasting starts a fault and ends it after its length.
-func (f *injector) lasting(ctx context.Context, x Fault, do, undo func()) {
+// runFault starts a fault and ends it after its length.
+func (f *injector) runFault(ctx context.Context, x Fault, do, undo func()) {
 	do()
 	f.pending.Go(func() {
 		pause.For(ctx, x.Length)
@@ -150,7 +150,7 @@ func (f *injector) freeze(ctx context.Context, p *cell.Process, x Fault) (string
 			p.Proxy.Hold(faultproxy.ToClient, yes)
 		}
 	}
-	f.lasting(ctx, x, hold(true), hold(false))
+	f.runFault(ctx, x, hold(true), hold(false))
 	return p.Name, true
 }
 

@@ -153,11 +153,11 @@ func (m *Mover) move(ctx context.Context, out *Moved, head journal.Head, d event
 	if err != nil {
 		return err
 	}
-	gone, buried := events.DeletionOf(last.Entry)
+	gone, deleted := events.DeletionOf(last.Entry)
 	switch {
-	case !buried && last.Head != head:
+	case !deleted && last.Head != head:
 		return ErrChanged
-	case !buried:
+	case !deleted:
 		if last, err = m.leave(ctx, out, last, d); err != nil {
 			return err
 		}

@@ -77,8 +77,8 @@ func Misdescribed(h nats.Header, e events.Entry) string {
 	return ""
 }
 
-// Beside returns the headers of a command that passes on a baggage; "" is none.
-func Beside(baggage string) nats.Header {
+// BaggageHeader returns the headers of a command that passes on a baggage; "" is none.
+func BaggageHeader(baggage string) nats.Header {
 	h := nats.Header{}
 	if baggage != "" {
 		h.Set(HeaderBaggage, baggage)

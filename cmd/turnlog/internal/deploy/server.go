@@ -26,8 +26,8 @@ import (
 // serverFlags are the flags that the commands server and dev share.
 type serverFlags struct {
 	listen, store, namespace string
-	open                     bool  // the server needs no token of its own
-	crew                     *crew // nil: the server has no users with roles
+	open                     bool       // the server needs no token of its own
+	users                    *roleUsers // nil: the server has no users with roles
 	getenv                   func(string) string
 }
 
@@ -116,7 +116,7 @@ func (f *lone) run(ctx context.Context, users []string, log *zap.Logger) (err er
 		opts = append(opts, embedded.WithUser(f.user, f.password))
 	}
 	if f.roles {
-		if f.crew, err = f.recruit(users); err != nil {
+		if f.users, err = f.parseUsers(users); err != nil {
 			return err
 		}
 	}
@@ -129,12 +129,12 @@ func (f *lone) run(ctx context.Context, users []string, log *zap.Logger) (err er
 		log.Info("monitoring", zap.String("url", url))
 	}
 	if !f.noProvision {
-		if _, err := provisionOn(ctx, srv, f.namespace, f.crew.own(), f.crew.queues()...); err != nil {
+		if _, err := provisionOn(ctx, srv, f.namespace, f.users.options(), f.users.queues()...); err != nil {
 			return err
 		}
 	}
 	_, _ = fmt.Fprintln(f.app.Out, srv.ClientURL()) // the port, if 0 was given
-	f.crew.greet(f.app.Out, srv.ClientURL())
+	f.users.printPrograms(f.app.Out, srv.ClientURL())
 	<-ctx.Done()
 	log.Info("stopping")
 	return context.Cause(ctx)
@@ -146,9 +146,9 @@ func (f *serverFlags) start(ctx context.Context, log *zap.Logger, opts ...embedd
 	opts = append(opts, embedded.WithLogger(log))
 	var logins []natscli.Login
 	switch {
-	case f.crew != nil:
-		logins = f.crew.logins
-		opts = append(opts, embedded.WithSettings(f.crew.settings))
+	case f.users != nil:
+		logins = f.users.logins
+		opts = append(opts, embedded.WithSettings(f.users.settings))
 	case f.listen != "" && !f.open:
 		token := natscli.NewSecret()
 		logins = []natscli.Login{{Token: token}}
@@ -181,13 +181,13 @@ func (f *serverFlags) start(ctx context.Context, log *zap.Logger, opts ...embedd
 		local, err := natscli.SaveLocal(f.getenv, srv.ClientURL(), login)
 		if err != nil {
 			stop()
-			if f.crew == nil {
+			if f.users == nil {
 				err = fmt.Errorf("%w: give --open to admit everyone", err)
 			}
 			return nil, nil, err
 		}
 		names = append(names, local.Name)
-		if f.crew == nil || !f.crew.lasting {
+		if f.users == nil || !f.users.lasting {
 			saved = append(saved, local)
 		}
 	}
@@ -202,7 +202,7 @@ func (f *serverFlags) start(ctx context.Context, log *zap.Logger, opts ...embedd
 func (f *serverFlags) elsewhere() error {
 	const shared = "$G" // the account of a server without accounts
 	here, there := shared, f.namespace
-	if f.crew != nil {
+	if f.users != nil {
 		here, there = there, here
 	}
 	here, there = filepath.Join(f.store, "jetstream", here), filepath.Join(f.store, "jetstream", there)
@@ -211,7 +211,7 @@ func (f *serverFlags) elsewhere() error {
 		return nil //nolint:nilerr // nothing is elsewhere
 	}
 	how := "with --roles"
-	if f.crew != nil {
+	if f.users != nil {
 		how = "without --roles"
 	}
 	return fmt.Errorf("store %s belongs to a server %s: to move its sessions to this one, rename its directory '%s' to '%s'", f.store, how, there, here)

@@ -240,7 +240,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.consumers(consumers)
 	work, err := d.admin.Work(ctx)
 	if err != nil {
-		d.blind("sessions", err)
+		d.notExamined("sessions", err)
 		return
 	}
 	d.queues(ctx, consumers, work)

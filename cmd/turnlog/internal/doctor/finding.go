@@ -138,15 +138,15 @@ func (f *finding) among(sessions ...content.SessionID) *finding {
 	return f
 }
 
-// blind reports that something could not be examined, unless err is nil.
-func (d *doctor) blind(what string, err error) {
+// notExamined reports that something could not be examined, unless err is nil.
+func (d *doctor) notExamined(what string, err error) {
 	if err != nil {
 		d.found("not-examined", what, "%s could not be examined: %v", what, err)
 	}
 }
 
-// partly reports that only some sessions were examined.
-func (d *doctor) partly(what string, n int, of string) {
+// partlyExamined reports that only some sessions were examined.
+func (d *doctor) partlyExamined(what string, n int, of string) {
 	d.found("not-examined", what, "only %d of %s %s were examined", n, of, what).
 		since(severityWarning, "the remaining sessions may be stuck too").do(fmt.Sprintf("turnlog doctor --limit %d{namespace}", 10*n))
 }

@@ -53,7 +53,7 @@ func (d *doctor) unreadable(lacking map[string]error) {
 	defer d.denied.mu.Unlock()
 	for _, subject := range slices.Sorted(maps.Keys(lacking)) {
 		if _, denied := d.denied.subjects[subject]; !denied {
-			d.blind("sessions", fmt.Errorf("request %s: %w", subject, lacking[subject]))
+			d.notExamined("sessions", fmt.Errorf("request %s: %w", subject, lacking[subject]))
 		}
 	}
 }

@@ -25,7 +25,7 @@ type queueView struct {
 func (d *doctor) queues(ctx context.Context, consumers []admin.ConsumerState, work admin.Work) {
 	offers, err := d.cell.Catalog().List(ctx)
 	if err != nil {
-		d.blind("workers", err)
+		d.notExamined("workers", err)
 		return
 	}
 	offers = slices.DeleteFunc(offers, func(o jetstream.Offer) bool {

@@ -40,7 +40,7 @@ func (d *doctor) cluster(ctx context.Context, work admin.Work) (w clusterView, k
 	d.report.Examined.Sessions = new(len(active(work)))
 	w, err := d.nodes(ctx)
 	if err != nil {
-		d.blind("nodes", err)
+		d.notExamined("nodes", err)
 		return w, false
 	}
 	d.report.Examined.Nodes = new(len(w.living))
@@ -69,7 +69,7 @@ func (d *doctor) sessions(ctx context.Context, w clusterView, consumers []admin.
 func (d *doctor) setAside(ctx context.Context, work admin.Work) {
 	all, err := d.cell.Trials().Aside(ctx)
 	if _, denied := jetstream.Denied(err); !denied { // otherwise it is reported as a permission
-		d.blind("sessions that are set aside", err)
+		d.notExamined("sessions that are set aside", err)
 	}
 	for _, t := range all {
 		f := d.found("session-aside", string(t.Session), "no node drives session %s: it crashed its driver %s in a row", t.Session, render.Plural(len(t.Broke), "time", "times")).among(t.Session)
@@ -98,7 +98,7 @@ func (d *doctor) suspects(
 ) marks {
 	slices.Sort(ids)
 	if len(ids) > d.limit {
-		d.partly(what, d.limit, strconv.Itoa(len(ids)))
+		d.partlyExamined(what, d.limit, strconv.Itoa(len(ids)))
 		ids = ids[:d.limit]
 	}
 	var mu sync.Mutex
@@ -120,7 +120,7 @@ func (d *doctor) suspects(
 			return nil
 		})
 	}
-	d.blind(what, group.Wait())
+	d.notExamined(what, group.Wait())
 	return found
 }
 
@@ -162,7 +162,7 @@ func (d *doctor) undriven(ctx context.Context, work admin.Work, w clusterView, c
 	}
 	now, err := d.nodes(ctx)
 	if err != nil {
-		d.blind("nodes", err)
+		d.notExamined("nodes", err)
 		return
 	}
 	maps.DeleteFunc(before, func(s content.SessionID, _ admin.Mark) bool { return now.held[s] != "" })
@@ -233,11 +233,11 @@ func (d *doctor) claims(ctx context.Context, s content.SessionID) (n int, node s
 func (d *doctor) stalledWork(ctx context.Context, w clusterView) {
 	ids, more, err := d.admin.Waiting(ctx, d.serverNow().Add(-d.stalled), d.limit)
 	if err != nil {
-		d.blind("sessions at work", err)
+		d.notExamined("sessions at work", err)
 		return
 	}
 	if more {
-		d.partly("old commands", d.limit, "more")
+		d.partlyExamined("old commands", d.limit, "more")
 	}
 	ids = slices.DeleteFunc(ids, func(s content.SessionID) bool { return w.held[s] == "" })
 	silent := func(ctx context.Context, s content.SessionID) (bool, error) {
@@ -254,12 +254,12 @@ func (d *doctor) stalledWork(ctx context.Context, w clusterView) {
 func (d *doctor) stalledSession(ctx context.Context, s content.SessionID, node string) {
 	state, _, err := d.client.Read(ctx, s)
 	if err != nil {
-		d.blind("session "+string(s), err)
+		d.notExamined("session "+string(s), err)
 		return
 	}
 	silence := d.serverNow().Sub(state.At.Std()).Round(time.Second)
 	if lags, err := d.lags(ctx, s, state.Cursors); err != nil || lags {
-		d.blind("inbox of session "+string(s), err)
+		d.notExamined("inbox of session "+string(s), err)
 		if lags {
 			d.found("inbox-lagging", string(s), "session %s has commands that node %s does not handle; nothing was recorded for %v", s, node, silence).among(s)
 		}

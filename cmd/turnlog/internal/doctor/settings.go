@@ -79,7 +79,7 @@ const nearLimit = 80
 func (d *doctor) limits(ctx context.Context) {
 	all, err := d.admin.Limits(ctx)
 	if _, denied := jetstream.Denied(err); err != nil && !denied { // otherwise it is reported as a permission
-		d.blind("limits of the account", err)
+		d.notExamined("limits of the account", err)
 	}
 	for _, l := range all {
 		if l.Used*100 < l.Most*nearLimit {
@@ -136,7 +136,7 @@ func (d *doctor) consumers(all []admin.ConsumerState) {
 		case errors.Is(c.Err, jetstream.ErrNotProvisioned):
 			d.found("consumer-missing", object, "%v", c.Err)
 		case c.Err != nil && !d.denied.about(c.Stream):
-			d.blind("consumers of "+c.Stream, c.Err)
+			d.notExamined("consumers of "+c.Stream, c.Err)
 		case c.Paused:
 			d.found("consumer-paused", object, "the consumer is paused").do("nats consumer resume " + c.Stream + " " + c.Name + " --force")
 		}

@@ -57,7 +57,7 @@ With --exit-code it exits with 1 if they differ.`,
 		style := render.Style{Color: cli.Colored(a.Out, a.Getenv)}
 		err = output.Print(d, func(w io.Writer) error {
 			if output.String() == "side" {
-				return render.Beside(w, style, d, *width)
+				return render.SideBySide(w, style, d, *width)
 			}
 			return render.Compare(w, style, d)
 		})

@@ -167,7 +167,7 @@ func (f *replayFlags) print(w io.Writer, style render.Style, out *replay.Result,
 	case err != nil:
 		return err
 	case output == "side":
-		return render.Beside(w, style, out.Diff, width)
+		return render.SideBySide(w, style, out.Diff, width)
 	}
 	return render.Compare(w, style, out.Diff)
 }

@@ -39,7 +39,7 @@ docs/evidence.md for what an erasure does not cover.`,
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "`text` to record in the tombstone as the reason; it is not erased")
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
+		return withKeeper(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			out := erasedReport{Sessions: []erasure{}}
 			var errs []error
 			for _, id := range ids {
@@ -89,8 +89,8 @@ func (k keeper) erase(ctx context.Context, id content.SessionID, d events.Sessio
 	}
 	keeper := admin.Of(k.cell.Cell)
 	for i, s := range all {
-		gone, buried := events.DeletionOf(ends[i].Entry)
-		if !buried && ends[i].Seq > 0 {
+		gone, deleted := events.DeletionOf(ends[i].Entry)
+		if !deleted && ends[i].Seq > 0 {
 			gone, err = keeper.Delete(ctx, ends[i], d)
 			switch {
 			case errors.Is(err, journal.ErrConflict):
@@ -122,7 +122,7 @@ func (k keeper) erasable(ctx context.Context, id content.SessionID) (journal.Rec
 	if err != nil {
 		return last, err
 	}
-	if gone, buried := events.DeletionOf(last.Entry); buried {
+	if gone, deleted := events.DeletionOf(last.Entry); deleted {
 		if !gone.Erased {
 			return last, notErased(id, fmt.Errorf("it %s", gone))
 		}

@@ -61,7 +61,7 @@ It needs the permissions of a keeper and a driver in both deployments, as a user
 	alone := cmd.Flags().Bool("alone", false, "do not move related sessions, and keep schedules that send input to the moved ones")
 	output := a.Output(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
+		return withKeeper(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			there, err := r.At(*to).Open(ctx, r.Program(), r.Logger(), admin.RoleKeeper)
 			if err != nil {
 				return fmt.Errorf("--to %s: %w", place(*to), err)

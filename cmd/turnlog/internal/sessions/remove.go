@@ -55,8 +55,8 @@ func checkReason(text string) error {
 	return nil
 }
 
-// bury runs a command that gives sessions a tombstone. The tombstone names the user who runs it.
-func bury(ctx context.Context, r *app.Remote, args []string, d *events.SessionDeleted, do func(context.Context, keeper, []content.SessionID) error) error {
+// withKeeper runs a command that gives sessions a tombstone. The tombstone names the user who runs it.
+func withKeeper(ctx context.Context, r *app.Remote, args []string, d *events.SessionDeleted, do func(context.Context, keeper, []content.SessionID) error) error {
 	if err := checkReason(d.Reason); err != nil {
 		return err
 	}
@@ -105,14 +105,14 @@ describes what remains, where and for how long.`,
 		if err := checkGrace(*grace); err != nil {
 			return err
 		}
-		return bury(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
+		return withKeeper(cmd.Context(), r, args, &d, func(ctx context.Context, k keeper, ids []content.SessionID) error {
 			var out removalReport
-			families, errs, err := k.families(ctx, ids, *withForks, *keepForks)
+			groups, errs, err := k.groups(ctx, ids, *withForks, *keepForks)
 			if err != nil {
 				return err
 			}
 			left := map[content.SessionID]bool{}
-			for _, all := range families {
+			for _, all := range groups {
 				done, err := k.removeAll(ctx, all, d, left)
 				out.Sessions, errs = append(out.Sessions, done...), append(errs, err)
 			}
@@ -127,10 +127,10 @@ describes what remains, where and for how long.`,
 	return cmd
 }
 
-// families returns what to delete for each session: its forks, unless they are kept, and then the session. It returns an
+// groups returns what to delete for each session: its forks, unless they are kept, and then the session. It returns an
 // error for each session with forks if neither with nor keep is set. A session with a tombstone does not count as a fork
 // and may have forks: its deletion is completed.
-func (k keeper) families(ctx context.Context, ids []content.SessionID, with, keep bool) (families [][]content.SessionID, errs []error, err error) {
+func (k keeper) groups(ctx context.Context, ids []content.SessionID, with, keep bool) (groups [][]content.SessionID, errs []error, err error) {
 	forks := map[content.SessionID][]content.SessionID{}
 	if !keep {
 		if forks, err = k.client.Forks(ctx); err != nil {
@@ -153,7 +153,7 @@ func (k keeper) families(ctx context.Context, ids []content.SessionID, with, kee
 			if with || slices.Contains(ids, f) {
 				continue
 			}
-			switch gone, err := k.buried(ctx, f); {
+			switch gone, err := k.hasTombstone(ctx, f); {
 			case err != nil:
 				return nil, nil, err
 			case !gone:
@@ -161,7 +161,7 @@ func (k keeper) families(ctx context.Context, ids []content.SessionID, with, kee
 			}
 		}
 		if len(others) > 0 {
-			switch gone, err := k.buried(ctx, id); {
+			switch gone, err := k.hasTombstone(ctx, id); {
 			case err != nil:
 				return nil, nil, app.NoSession(id, err)
 			case !gone:
@@ -169,13 +169,13 @@ func (k keeper) families(ctx context.Context, ids []content.SessionID, with, kee
 				continue
 			}
 		}
-		families = append(families, add(nil, map[content.SessionID]bool{}, id))
+		groups = append(groups, add(nil, map[content.SessionID]bool{}, id))
 	}
-	return families, errs, nil
+	return groups, errs, nil
 }
 
-// buried reports whether a session has its tombstone.
-func (k keeper) buried(ctx context.Context, id content.SessionID) (bool, error) {
+// hasTombstone reports whether a session has a tombstone.
+func (k keeper) hasTombstone(ctx context.Context, id content.SessionID) (bool, error) {
 	last, err := k.cell.Journal().Last(ctx, id)
 	_, gone := events.DeletionOf(last.Entry)
 	return gone, err
@@ -263,7 +263,7 @@ func (k keeper) tryRemove(ctx context.Context, id content.SessionID, entries uin
 	case entries != anyLength && head.Seq != entries:
 		return out, notDeleted(id, errChanged)
 	default:
-		if out.Deletion, err = k.bury(ctx, state, head, d); err != nil {
+		if out.Deletion, err = k.writeTombstone(ctx, state, head, d); err != nil {
 			return out, err
 		}
 	}
@@ -281,8 +281,8 @@ func notDeleted(id content.SessionID, why error) error {
 	return fmt.Errorf("session %s is not deleted: %w", id, why)
 }
 
-// bury writes the tombstone of a session at rest.
-func (k keeper) bury(ctx context.Context, state *loop.State, head journal.Head, d events.SessionDeleted) (done events.Deletion, err error) {
+// writeTombstone writes the tombstone of a session at rest.
+func (k keeper) writeTombstone(ctx context.Context, state *loop.State, head journal.Head, d events.SessionDeleted) (done events.Deletion, err error) {
 	id := state.Session
 	if err := k.atRest(ctx, state); err != nil {
 		return done, notDeleted(id, err)

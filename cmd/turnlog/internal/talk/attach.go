@@ -138,9 +138,9 @@ func isText(head []byte) bool {
 	return utf8.Valid(head) && bytes.IndexByte(head, 0) < 0
 }
 
-// enclose turns the files of an input into parts. Files go into the input while there is room.
+// attachFiles turns the files of an input into parts. Files go into the input while there is room.
 // The others are stored with the deployment and referenced.
-func (v *conversation) enclose(ctx context.Context, in *input, room int64) error {
+func (v *conversation) attachFiles(ctx context.Context, in *input, room int64) error {
 	in.parts = nil
 	return v.Interruptible(ctx, func(ctx context.Context) error {
 		sealed := in.seal

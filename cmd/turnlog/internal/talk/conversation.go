@@ -46,7 +46,7 @@ type input struct {
 	text    string
 	task    *events.TaskSpec // nil: a text
 	files   []attached
-	parts   []content.Part // the files, after enclose
+	parts   []content.Part // the files, after attachFiles
 	start   flags.Start
 	onBusy  events.OnBusy
 	busy    bool          // onBusy was given: it overrides the agent's setting
@@ -101,7 +101,7 @@ func converse(ctx context.Context, r *app.Remote, d *cli.Cell, id content.Sessio
 // print submits input, follows its turn to the end, and prints it. The first interrupt and
 // the timeout cancel the turn; the second interrupt leaves it.
 func (v *conversation) print(ctx context.Context, in input, output string) error {
-	if err := v.enclose(ctx, &in, maxInline); err != nil {
+	if err := v.attachFiles(ctx, &in, maxInline); err != nil {
 		return err
 	}
 	return v.follow(ctx, output, &exchange{

@@ -145,7 +145,7 @@ func (x *exchange) nudge() {
 
 func (x *exchange) update(u session.Update) {
 	if r, ok := u.Event.(events.ApprovalResolved); ok && r.Approval == x.asking && !x.cancelled {
-		x.show.note("%s", unasked(r))
+		x.show.note("%s", whyClosed(r))
 	}
 	if u.Record == nil || u.Own {
 		x.show.event(u.Event)
@@ -166,8 +166,8 @@ func (x *exchange) update(u session.Update) {
 	}
 }
 
-// unasked says why a question on the screen needs no answer anymore.
-func unasked(r events.ApprovalResolved) string {
+// whyClosed says why a question on the screen needs no answer anymore.
+func whyClosed(r events.ApprovalResolved) string {
 	by := ""
 	if who := r.Decider(); who != "" {
 		by = " by " + who

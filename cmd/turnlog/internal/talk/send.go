@@ -129,7 +129,7 @@ func (v *conversation) command(in input) commands.SubmitInput {
 
 // leave sends the input and prints the session's ID, without waiting for an answer.
 func (v *conversation) leave(ctx context.Context, in input, output app.Output) error {
-	if err := v.enclose(ctx, &in, maxInline); err != nil {
+	if err := v.attachFiles(ctx, &in, maxInline); err != nil {
 		return err
 	}
 	id := ulid.Make().String()
@@ -172,7 +172,7 @@ func (v *conversation) offer(ctx context.Context, in input, id string) error {
 // later schedules the input and prints the name of the schedule. Its files are stored with
 // the deployment, since schedules must be small.
 func (v *conversation) later(ctx context.Context, in input, at time.Time, output app.Output) error {
-	if err := v.enclose(ctx, &in, 0); err != nil {
+	if err := v.attachFiles(ctx, &in, 0); err != nil {
 		return err
 	}
 	if len(in.rules.Allowed(v.session.Config())) > 0 {

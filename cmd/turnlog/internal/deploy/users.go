@@ -19,8 +19,8 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// crew has the users of a server with roles. nil: none.
-type crew struct {
+// roleUsers has the users of a server with roles. nil: none.
+type roleUsers struct {
 	users    []admin.User
 	logins   []natscli.Login // of the users
 	self     natscli.Login   // the server's own user, which provisions the deployment
@@ -28,13 +28,13 @@ type crew struct {
 	lasting  bool            // the next start has the same address and keeps the passwords
 }
 
-// recruit parses users like usersOf. They keep their earlier passwords.
-func (f *serverFlags) recruit(words []string) (*crew, error) {
+// parseUsers parses users like usersOf. They keep their earlier passwords.
+func (f *serverFlags) parseUsers(words []string) (*roleUsers, error) {
 	_, port, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		return nil, cli.Usage("--listen %s: write it like 127.0.0.1:4222", f.listen)
 	}
-	c := &crew{users: usersOf(f.namespace, words), lasting: port != "0"}
+	c := &roleUsers{users: usersOf(f.namespace, words), lasting: port != "0"}
 	self := admin.User{Name: "turnlog.server", Grant: admin.Grant{Namespace: f.namespace, Roles: []admin.Role{admin.RoleProvisioner}, Inbox: "_INBOX_server"}}
 	c.self = natscli.Login{User: self.Name, Password: natscli.NewSecret(), InboxPrefix: self.Inbox}
 	accounts, err := admin.Accounts(append(slices.Clone(c.users), self))
@@ -59,7 +59,7 @@ func (f *serverFlags) recruit(words []string) (*crew, error) {
 
 // entry returns the credentials of a user in the server's settings. The cheapest hash is enough for a
 // password that cannot be guessed; without one, the server warns about passwords in its settings.
-func (c *crew) entry(u admin.User) string {
+func (c *roleUsers) entry(u admin.User) string {
 	login := c.self
 	if i := slices.IndexFunc(c.logins, func(l natscli.Login) bool { return l.User == u.Name }); i >= 0 {
 		login = c.logins[i]
@@ -71,8 +71,8 @@ func (c *crew) entry(u admin.User) string {
 	return fmt.Sprintf("user: %q, password: %q", u.Name, hash)
 }
 
-// own returns how the server itself connects.
-func (c *crew) own() []nats.Option {
+// options returns how the server itself connects.
+func (c *roleUsers) options() []nats.Option {
 	if c == nil {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (c *crew) own() []nats.Option {
 }
 
 // queues returns the queues of the workers, who may not create them.
-func (c *crew) queues() (out []admin.QueueConfig) {
+func (c *roleUsers) queues() (out []admin.QueueConfig) {
 	if c == nil {
 		return nil
 	}
@@ -92,8 +92,8 @@ func (c *crew) queues() (out []admin.QueueConfig) {
 	return out
 }
 
-// greet prints which programs connect as which user to a server at a URL.
-func (c *crew) greet(w io.Writer, at string) {
+// printPrograms prints which programs connect as which user to a server at a URL.
+func (c *roleUsers) printPrograms(w io.Writer, at string) {
 	u, err := url.Parse(at)
 	if c == nil || err != nil {
 		return

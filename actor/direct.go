@@ -23,7 +23,6 @@ type directReport struct {
 // but for the next driver they have one. A report without its ticket gets no answer: its sender chose where
 // the answer goes.
 func (d *driver) receiveDirect(ctx context.Context, raw *nats.Msg) error {
-	d.direct = nil
 	err := d.takeAll(ctx, func(yield func(jetstream.Message, error) bool) {
 		for raw := range ready(raw, d.live.Direct()) {
 			if !yield(d.live.Report(raw), nil) {
@@ -37,6 +36,7 @@ func (d *driver) receiveDirect(ctx context.Context, raw *nats.Msg) error {
 	for _, r := range d.direct {
 		r.Answer(r.awaited && !awaits(d.State, r.command))
 	}
+	d.direct = nil // they hold outputs
 	return d.sync(ctx)
 }
 

@@ -100,6 +100,86 @@ func TestADirectReportOutlivesItsDriver(t *testing.T) {
 	})
 }
 
+// outcome is the report of the first call of session s.
+func outcome(attempt int) commands.Envelope {
+	return commands.Envelope{ID: "result/t1-r1-c1/1", Session: "s", Command: commands.ReportResult{
+		Place: "t1-r1-c1", Attempt: attempt, Queue: "q",
+		Outcome: tool.Result{Result: content.NewResult("call_1_1", "echo", content.StatusOK, "done")},
+	}}
+}
+
+// ask sends an outcome to the driver of session s itself and returns its answer.
+func (w *world) ask(ticket string, attempt int) string {
+	w.T.Helper()
+	data, err := outcome(attempt).Encode()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	report := &nats.Msg{Subject: "turnlog.report.s", Data: data, Header: nats.Header{"Turnlog-Ticket": {ticket}}}
+	ctx, cancel := context.WithTimeout(w.Ctx, time.Second)
+	defer cancel()
+	answer, err := w.Connect().RequestMsgWithContext(ctx, report)
+	if err != nil {
+		return "nothing"
+	}
+	return string(answer.Data)
+}
+
+// A worker reports directly and dies, or only its driver's answer is lost.
+func TestAWorkerMayDieAroundItsDirectReport(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		driven bool // a driver receives the report
+		stored bool // the worker lives and stores the report, too
+		want   string
+	}{
+		"before a driver has it": {want: `{"text":"hi"}`},
+		"before its ack":         {driven: true, want: "done"},
+		"the answer is lost":     {driven: true, stored: true, want: "done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.workerOn(w.Cell, tool.Spec{Name: "echo", Effects: content.ReadOnly}, nil)
+				n := w.node("n1")
+				s := w.Start("s", oneCall)
+				w.submit(s, "go")
+				ticket := w.handed("q").Header.Get("Turnlog-Ticket")
+				want := "true"
+				if !tt.driven {
+					n.Crash(t)
+					want = "nothing"
+				}
+				if got := w.ask(ticket, 1); got != want {
+					t.Errorf("answer = %q, want %q", got, want)
+				}
+				if tt.stored {
+					if _, err := w.Cell.Inbox().SendReport(w.Ctx, outcome(1), ticket); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !tt.driven {
+					n = w.node("n2")
+				}
+				runs := 0
+				w.worker(func(x task.Task) tool.Result { // the lease of the dead worker expires
+					runs++
+					return echoed(x)
+				})
+				w.finish(s)
+				<-time.After(5 * time.Minute)
+				results := turnlogtest.Facts[events.ToolResultReceived](w.Deployment, "s")
+				if runs != 1 || len(results) != 1 || results[0].Result.Text() != tt.want {
+					t.Errorf("%d more runs, want one; results %+v, want one: %s", runs, results, tt.want)
+				}
+				w.Records("s")
+				n.Drain(t)
+			})
+		})
+	}
+}
+
 // A driver that has lost its session does not know the calls of the next one, so what it finds to have no effect may have one.
 func TestADirectReportThatChangesNothingIsNotRecorded(t *testing.T) {
 	t.Parallel()
@@ -110,25 +190,6 @@ func TestADirectReportThatChangesNothingIsNotRecorded(t *testing.T) {
 		s := w.Start("s", oneCall)
 		w.submit(s, "go")
 		msg := w.handed("q")
-		ask := func(ticket string, attempt int) string {
-			t.Helper()
-			env := commands.Envelope{ID: "r", Session: "s", Command: commands.ReportResult{
-				Place: "t1-r1-c1", Attempt: attempt, Queue: "q",
-				Outcome: tool.Result{Result: content.NewResult("call_1_1", "echo", content.StatusOK, "done")},
-			}}
-			data, err := env.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			report := &nats.Msg{Subject: "turnlog.report.s", Data: data, Header: nats.Header{"Turnlog-Ticket": {ticket}}}
-			ctx, cancel := context.WithTimeout(w.Ctx, time.Second)
-			defer cancel()
-			answer, err := w.Connect().RequestMsgWithContext(ctx, report)
-			if err != nil {
-				return "nothing"
-			}
-			return string(answer.Data)
-		}
 		ticket := msg.Header.Get("Turnlog-Ticket")
 		for _, tt := range []struct {
 			what, ticket string
@@ -140,7 +201,7 @@ func TestADirectReportThatChangesNothingIsNotRecorded(t *testing.T) {
 			{"of another attempt", ticket, 2, "nothing"},
 			{"of the running attempt", ticket, 1, "true"},
 		} {
-			if got := ask(tt.ticket, tt.attempt); got != tt.want {
+			if got := w.ask(tt.ticket, tt.attempt); got != tt.want {
 				t.Errorf("the driver answers a report %s with %q, want %q", tt.what, got, tt.want)
 			}
 		}

@@ -51,6 +51,7 @@ func TestACallWithAnUncertainDispatchRunsOnce(t *testing.T) {
 		})
 		n := w.flakyNode("n1", func(ctx context.Context, x task.Task, next task.Dispatcher) error {
 			w.dropLiveCopies("TURNLOG_INBOX") // no live copy of the result either
+			x.Direct = false
 			if err := next.Dispatch(ctx, x); err != nil {
 				return err
 			}

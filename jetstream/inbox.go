@@ -115,13 +115,10 @@ func (i *Inbox) header(env *commands.Envelope, ticket string) nats.Header {
 func (i *Inbox) deliver(ctx context.Context, env commands.Envelope, ticket string) (recorded bool, err error) {
 	msg := &nats.Msg{Subject: i.cell.names.Report(env.Session), Header: i.header(&env, ticket)}
 	data, err := env.Encode()
-	if err == nil && len(data) > maxInline {
-		err = ErrTooLarge
+	if err != nil || len(data) > maxInline {
+		return false, err
 	}
-	if err == nil {
-		err = i.cell.pack(ctx, env.Session, sealing.Command, msg, data)
-	}
-	if err != nil {
+	if err := i.cell.pack(ctx, env.Session, sealing.Command, msg, data); err != nil {
 		return false, err
 	}
 	answer, err := i.cell.api.Request(ctx, msg)

@@ -118,6 +118,26 @@ func TestSlowListenerReportsAGap(t *testing.T) {
 	})
 }
 
+// Their workers put them into the inbox, so the driver need not read it.
+func TestDirectReportsThatAreDroppedAreNoGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t)
+		l := listen(t, c, "s1")
+		for range 2 * directBuffer {
+			must(t, c.nc.Publish(c.names.Report("s1"), nil))
+		}
+		synctest.Wait()
+		if got := len(l.Direct()); got != directBuffer {
+			t.Fatalf("%d direct reports wait, want %d", got, directBuffer)
+		}
+		seqs := send(t, c, submit("s1", "a1", ""))
+		if m := hear(t, l); m.Gap || m.Seq != seqs[0] {
+			t.Errorf("received %+v, want the command", m)
+		}
+	})
+}
+
 func TestListenerReportsAGapAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)

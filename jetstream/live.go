@@ -114,11 +114,11 @@ type Listener struct {
 	cell    *Cell
 	session content.SessionID
 
-	subs   []*nats.Subscription
-	raw    chan *nats.Msg // the client drops and counts messages that do not fit
-	direct chan *nats.Msg // likewise, but a worker whose report is dropped puts it into the inbox
+	subs   []*nats.Subscription // the first is that of direct reports
+	raw    chan *nats.Msg       // the client drops and counts messages that do not fit
+	direct chan *nats.Msg       // likewise, but a worker whose report is dropped puts it into the inbox
 	status chan nats.Status
-	missed int // dropped messages already reported by Message
+	missed int // dropped commands already reported by Message
 }
 
 // Listen starts a Listener. It runs until Close, even if ctx ends.
@@ -130,11 +130,15 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 		cell: i.cell, session: s, status: i.cell.nc.StatusChanged(nats.CONNECTED),
 		raw: make(chan *nats.Msg, listenBuffer), direct: make(chan *nats.Msg, directBuffer),
 	}
-	to := map[string]chan *nats.Msg{i.cell.names.Report(s): l.direct}
+	subjects := []string{i.cell.names.Report(s)}
 	for _, commands := range i.cell.names.Commands(s) {
-		to[i.cell.names.Live(commands.Subject)] = l.raw
+		subjects = append(subjects, i.cell.names.Live(commands.Subject))
 	}
-	for subject, received := range to {
+	for n, subject := range subjects {
+		received := l.raw
+		if n == 0 {
+			received = l.direct
+		}
 		sub, err := i.cell.nc.ChanSubscribe(subject, received)
 		if err != nil {
 			l.Close()
@@ -162,10 +166,10 @@ func (l *Listener) Close() {
 	l.cell.nc.RemoveStatusListener(l.status)
 }
 
-// dropped returns the number of dropped messages.
+// dropped returns the number of dropped commands.
 func (l *Listener) dropped() int {
 	total := 0
-	for _, sub := range l.subs {
+	for _, sub := range l.subs[1:] {
 		n, err := sub.Dropped()
 		if err == nil { // otherwise the connection is closed, and nothing more arrives
 			total += n

@@ -62,7 +62,7 @@ func PermissionsOf(g Grant) (Permissions, error) {
 		publish, hear := names{layout.New(ns)}.grant(role, g.Queue, g.User)
 		p.Publish, p.Subscribe = append(p.Publish, publish...), append(p.Subscribe, hear...)
 		if role == RoleDriver {
-			p.Responses = 1 // to other nodes' probes
+			p.Responses = 1 // to other nodes' probes and workers' reports
 		}
 	}
 	publish, hear := g.local()

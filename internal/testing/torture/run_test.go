@@ -56,13 +56,13 @@ func TestStreamsGoBackAmongHostileSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := natstest.Start(t)
 		r, err := Run(t.Context(), Config{
-			Seed: 1, Duration: 10 * time.Second, Sessions: 4, Nodes: 2, Workers: 2, Server: srv, Dir: t.TempDir(),
+			Seed: 1, Duration: 20 * time.Second, Sessions: 4, Nodes: 2, Workers: 2, Server: srv, Dir: t.TempDir(),
 			Kinds: []Kind{StreamRolledBack, HostileSender}, OnFault: func(f Fault) { t.Log(f) },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Faults[StreamRolledBack] < 4 || r.Faults[HostileSender] < 4 || r.Repeated == 0 || r.SessionsFinished < r.SessionsTotal || !r.OK() {
+		if r.Faults[StreamRolledBack] < 5 || r.Faults[HostileSender] < 5 || r.Repeated == 0 || r.SessionsFinished < r.SessionsTotal || !r.OK() {
 			t.Errorf("Run = %+v, want many faults and no violation", r)
 		}
 		synctest.Wait()

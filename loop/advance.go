@@ -120,13 +120,18 @@ func (d *decision) pendingInput(steering bool) []events.InputAccepted {
 	for _, n := range d.Notices {
 		notices.Items = append(notices.Items, n.Item)
 	}
-	all := []events.InputAccepted{in, notices}
 	if d.notifies() && d.NoticesFirst {
-		all = all[1:]
+		in.Items = nil
 	} else if d.notifies() && len(in.Items) > 0 {
-		all = all[:1]
+		notices.Items = nil
 	}
-	return slices.DeleteFunc(all, func(in events.InputAccepted) bool { return len(in.Items) == 0 })
+	var all []events.InputAccepted
+	for _, next := range [...]events.InputAccepted{in, notices} {
+		if len(next.Items) > 0 {
+			all = append(all, next)
+		}
+	}
+	return all
 }
 
 // boundary ends a complete round: queued input joins, then the next round may start. A stepped session yields

@@ -28,9 +28,11 @@ func (d *decision) checkCalls() bool {
 	if d.limited(consumed()...) || d.limited(events.LimitToolCalls) {
 		return true
 	}
-	open := slices.DeleteFunc(slices.Clone(d.Turn.Calls), Call.Answered)
-	checks := make([]commands.Check, len(open))
-	for i, c := range open {
+	checks := make([]commands.Check, len(d.Turn.Calls))
+	for i, c := range d.Turn.Calls {
+		if c.Answered() {
+			continue
+		}
 		j := slices.IndexFunc(d.checks, func(k commands.Check) bool { return k.Place == c.Place })
 		if j < 0 {
 			return false
@@ -38,8 +40,10 @@ func (d *decision) checkCalls() bool {
 		checks[i] = d.checks[j]
 	}
 	before := len(d.events)
-	for i, c := range open {
-		d.check(c, checks[i])
+	for i, c := range d.Turn.Calls {
+		if !c.Answered() {
+			d.check(c, checks[i])
+		}
 	}
 	if len(d.events) > before {
 		return true

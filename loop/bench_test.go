@@ -77,11 +77,11 @@ func TestDecideCostsTheSameInLongSessions(t *testing.T) {
 		command func(*loop.State) commands.Command
 		most    float64 // allocations, so that a growing decision is noticed
 	}{
-		"result": {toolResult, 19},
+		"result": {toolResult, 16},
 		"submit": {func(*loop.State) commands.Command {
 			return commands.SubmitInput{Items: []content.Item{content.UserText("hurry")}}
 		}, 10},
-		"cancel": {func(*loop.State) commands.Command { return commands.Cancel{} }, 60},
+		"cancel": {func(*loop.State) commands.Command { return commands.Cancel{} }, 56},
 	} {
 		allocs, bytes := costOf(t, short, row.command(short))
 		longAllocs, longBytes := costOf(t, long, row.command(long))

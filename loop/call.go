@@ -51,15 +51,15 @@ const (
 // Answered reports whether the round need not wait for the call.
 func (c Call) Answered() bool { return c.Status != "" || c.Placeholder != "" }
 
-// Answer is the item that answers the call in the transcript, or none.
-func (c Call) Answer() []content.Item {
+// Answer returns the item that answers the call in the transcript, if there is one.
+func (c Call) Answer() (it content.Item, ok bool) {
 	switch {
 	case c.Result != nil:
-		return []content.Item{content.ResultItem(*c.Result)}
+		return content.ResultItem(*c.Result), true
 	case c.Placeholder != "":
-		return []content.Item{content.ResultItem(content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder))}
+		return content.ResultItem(content.NewResult(c.ID, c.Name, content.StatusOK, c.Placeholder)), true
 	}
-	return nil
+	return it, false
 }
 
 // Running reports whether an attempt is running whose outcome still counts.

@@ -52,7 +52,8 @@ func (d *decision) limited(kinds ...events.LimitKind) bool {
 
 // consumed returns first, then the limits on what a turn consumes while it runs.
 func consumed(first ...events.LimitKind) []events.LimitKind {
-	return append(first, events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock)
+	all := append(make([]events.LimitKind, 0, 8), first...) // on the caller's stack
+	return append(all, events.LimitInputTokens, events.LimitOutputTokens, events.LimitTotalTokens, events.LimitCost, events.LimitWallClock)
 }
 
 // scope is a set of limits, of the turn or the session, and what counts against it. Zero is unlimited; a negative

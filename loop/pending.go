@@ -52,26 +52,28 @@ func Pending(s *State) []Effect {
 		out = append(out, StoreMemory{Task: s.Task.Name, Goal: s.Task.Spec.Goal, Summary: s.summary()})
 	default:
 	}
-	return append(append(out, s.pendingTools()...), s.pendingTimers()...)
+	return s.pendingTimers(s.pendingTools(out))
 }
 
 func (s *State) modelCall() commands.ModelCall {
 	return commands.ModelCall{Turn: s.Turn.ID, Round: s.Turn.Round, Attempt: s.Turn.Attempt}
 }
 
-// pendingTools are the calls that run, and those that must stop.
-func (s *State) pendingTools() []Effect {
-	var out []Effect
-	for _, c := range slices.Concat(s.roundCalls(), s.Background, s.Stops) {
-		switch {
-		case c.Running():
-			out = append(out, RunTool{Session: s.Session, Call: c})
-		case c.stopping():
-			stop := StopTool{Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: string(c.Status)}
-			if !c.Dispatched {
-				stop.Held = &c
+// pendingTools adds the calls that run, and those that must stop.
+func (s *State) pendingTools(out []Effect) []Effect {
+	for _, calls := range [...][]Call{s.roundCalls(), s.Background, s.Stops} {
+		for i := range calls {
+			switch c := &calls[i]; {
+			case c.Running():
+				out = append(out, RunTool{Session: s.Session, Call: *c})
+			case c.stopping():
+				stop := StopTool{Call: c.ID, Place: c.Place, Attempt: c.Attempt, Queue: c.Routing.Queue, Reason: string(c.Status)}
+				if !c.Dispatched {
+					held := *c
+					stop.Held = &held
+				}
+				out = append(out, stop)
 			}
-			out = append(out, stop)
 		}
 	}
 	return out
@@ -81,9 +83,8 @@ func (s *State) pendingTools() []Effect {
 // a tool to clean up.
 const deadlineGrace = 10_000_000_000
 
-// pendingTimers are the times at which the core decides by itself.
-func (s *State) pendingTimers() []Effect {
-	var out []Effect
+// pendingTimers adds the times at which the core decides by itself.
+func (s *State) pendingTimers(out []Effect) []Effect {
 	arm := func(kind, id string, at content.Time) {
 		if at != 0 {
 			out = append(out, ArmTimer{Kind: kind, ID: id, At: at})

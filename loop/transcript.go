@@ -29,11 +29,11 @@ func (s *State) add(items ...content.Item) {
 func (s *State) place() {
 	placed := sort.Search(len(s.Turn.Calls), func(i int) bool { return !s.Turn.Calls[i].Placed })
 	for i := placed; i < len(s.Turn.Calls); i++ {
-		answer := s.Turn.Calls[i].Answer()
-		if answer == nil {
+		answer, ok := s.Turn.Calls[i].Answer()
+		if !ok {
 			return
 		}
-		s.add(answer...)
+		s.add(answer)
 		s.Turn.Calls[i].Placed = true
 	}
 }

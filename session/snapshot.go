@@ -62,8 +62,8 @@ func pendingInput(s *loop.State) []content.Item {
 // unplaced returns the results that wait for the result of an earlier call.
 func unplaced(calls []loop.Call) (items []content.Item) {
 	for _, c := range calls {
-		if !c.Placed {
-			items = append(items, c.Answer()...)
+		if answer, ok := c.Answer(); ok && !c.Placed {
+			items = append(items, answer)
 		}
 	}
 	return content.DetachItems(items)

@@ -62,8 +62,9 @@ func (c *Catalog) Route(call content.ToolCall, rules []events.RouteRule) content
 	}
 	r.Effects, r.Exclusive, r.Writes, r.Timeout, r.MaxOutput = s.Effects, s.Exclusive, s.Writes, s.Timeout, s.MaxOutput
 	r.Route, r.DetachAfter = s.Route, s.DetachAfter
-	if declared := tool.Declared(o.Tool).Effects; declared != r.Effects {
-		r.Declared = &declared
+	if declared := tool.Declared(o.Tool); declared.Effects != r.Effects {
+		effects := declared.Effects
+		r.Declared = &effects
 	}
 	i := slices.IndexFunc(rules, func(rule events.RouteRule) bool { return content.Matches(rule.Tool, s.Name) })
 	if i >= 0 && rules[i].Check() == nil { // otherwise a later release wrote the rule

@@ -153,8 +153,8 @@ type recordingPolicy struct {
 func (p *recordingPolicy) Evaluate(ctx context.Context, r tool.Request) (tool.Verdict, error) {
 	r.Spec = p.spec
 	v, err := p.Permissions.Evaluate(ctx, r)
-	for _, q := range v.Questions() {
-		p.asked = p.asked || err == nil && v.Ruling == tool.Ask && q.RequestKind == permission.KindCall
+	if err == nil && v.Ruling == tool.Ask {
+		p.asked = p.asked || slices.ContainsFunc(v.Questions(), func(q tool.Verdict) bool { return q.RequestKind == permission.KindCall })
 	}
 	return v, err
 }

@@ -46,13 +46,9 @@ func Permit(p tool.Permissions, t tool.Tool, c tool.Call) func(ctx context.Conte
 // questions. Questions that approved answers are omitted, and equal ones are merged. Judge does not
 // recover from panics.
 func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, approved ...content.QuestionKey) ([]tool.Verdict, error) {
-	p = All(p)
-	requests := []tool.Request{tool.RequestFor(t.Spec(), c)}
-	if proposer, ok := t.(tool.Proposer); ok {
-		var err error
-		if requests, err = proposer.Propose(ctx, c); err != nil {
-			return nil, tool.Failure(tool.CodeFailed, "%v", err)
-		}
+	requests, err := propose(ctx, t, c)
+	if err != nil {
+		return nil, tool.Failure(tool.CodeFailed, "%v", err)
 	}
 	var questions []tool.Verdict
 	for _, r := range requests {
@@ -72,10 +68,19 @@ func Judge(ctx context.Context, p tool.Permissions, t tool.Tool, c tool.Call, ap
 	return questions, nil
 }
 
+// propose returns the requests of a call.
+func propose(ctx context.Context, t tool.Tool, c tool.Call) ([]tool.Request, error) {
+	if p, ok := t.(tool.Proposer); ok {
+		return p.Propose(ctx, c)
+	}
+	return []tool.Request{tool.RequestFor(t.Spec(), c)}, nil
+}
+
 // judge asks p about one request of a call. It returns a *[tool.Error] for a denial.
 func judge(ctx context.Context, p tool.Permissions, c tool.Call, r tool.Request) (tool.Verdict, error) {
 	r.Session, r.Call = c.Session, content.ToolCall{ID: c.ID, Place: c.Place, Name: c.Name, Input: c.Input}
 	v, err := p.Evaluate(ctx, r)
+	v = combine(v) // an unknown ruling denies
 	switch {
 	case err != nil:
 		return v, tool.Forbidden(tool.CodeDenied, err.Error())

@@ -178,3 +178,12 @@ func TestGuardReportsAToolThatCannotPropose(t *testing.T) {
 		t.Errorf("result = %+v", r.Result)
 	}
 }
+
+func TestARunningCallIsDeniedByARulingFromALaterRelease(t *testing.T) {
+	t.Parallel()
+	p := byKind{"k": {Ruling: tool.Ask + 1}}
+	err := permission.Permit(p, proposing{}, tool.Call{Session: "s", ID: "c"})(t.Context(), "k", "", nil)
+	if e, ok := errors.AsType[*tool.Error](err); !ok || e.Code != tool.CodeDenied {
+		t.Errorf("Permit = %v, want a denial", err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 // is immutable.
 type Catalog struct {
 	tool.Catalog
+	specs  []tool.Spec
 	facts  events.Catalog
 	remote bool // calls go to the queue with their source's name; otherwise they run in this process
 }
@@ -31,7 +32,7 @@ func NewCatalog(ctx context.Context, sources []tool.Source, policy tool.Collisio
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalog{Catalog: sampled, facts: events.Catalog{Digest: sampled.Digest}, remote: remote}
+	c := &Catalog{Catalog: sampled, specs: sampled.Specs(), facts: events.Catalog{Digest: sampled.Digest}, remote: remote}
 	for _, s := range sources {
 		cs := events.CatalogSource{Name: s.Name()}
 		for _, o := range sampled.Offers {
@@ -43,6 +44,9 @@ func NewCatalog(ctx context.Context, sources []tool.Source, policy tool.Collisio
 	}
 	return c, nil
 }
+
+// Specs lists what a model sees, sorted by name. All requests of a model share the list.
+func (c *Catalog) Specs() []tool.Spec { return c.specs }
 
 // Facts returns what the journal records of the catalog.
 func (c *Catalog) Facts() *events.Catalog { return &c.facts }

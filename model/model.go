@@ -48,7 +48,7 @@ type Request struct {
 	Round      int
 	Attempt    int // 1, 2, …
 	Transcript []content.Item
-	Tools      []tool.Spec // in a deterministic order
+	Tools      []tool.Spec // in a deterministic order; shared by requests, so not to be changed
 	Cache      *content.CacheRequest
 	Metadata   content.Metadata
 	Schema     json.RawMessage // JSON Schema of the answer; empty: free text

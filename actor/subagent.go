@@ -155,9 +155,12 @@ func (c *child) ended(ctx context.Context) (*loop.State, error) {
 // name of a sub-agent's but is none: the call would take it for its own.
 func (d *driver) checkCaller(ctx context.Context, env *commands.Envelope) error {
 	o, ok := env.Command.(commands.OpenSession)
+	if !ok || d.State.Opened {
+		return nil
+	}
 	parent, place, named := engine.CallerOf(d.State.Session)
 	switch {
-	case !ok || d.State.Opened || !named:
+	case !named:
 		return nil
 	case o.Parent != parent:
 		return &commands.Rejection{Reason: commands.ReasonInvalidInput, Detail: "session " + string(d.State.Session) + " is the name of the sub-agent session for call " + string(place) + " of " + string(parent)}

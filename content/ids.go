@@ -91,8 +91,12 @@ func VerifierPlace(turn, attempt int) Place {
 
 // ParsePlace parses a place. It returns [ErrBadID] if s is not one.
 func ParsePlace(s string) (turn, round, call int, err error) {
-	_, err = fmt.Sscanf(s, "t%d-r%d-c%d", &turn, &round, &call)
-	if err != nil || min(turn, round, call) < 1 || string(PlaceOf(turn, round, call)) != s {
+	t, rest, _ := strings.Cut(strings.TrimPrefix(s, "t"), "-r")
+	r, c, _ := strings.Cut(rest, "-c")
+	turn, _ = strconv.Atoi(t)
+	round, _ = strconv.Atoi(r)
+	call, _ = strconv.Atoi(c)
+	if min(turn, round, call) < 1 || string(PlaceOf(turn, round, call)) != s {
 		return 0, 0, 0, fmt.Errorf("%w: place %q: want tN-rR-cC", ErrBadID, s)
 	}
 	return turn, round, call, nil

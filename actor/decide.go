@@ -77,7 +77,7 @@ func (d *driver) append(ctx context.Context, head journal.Head, e events.Entry) 
 	if err := d.enterLists(ctx, e.Events); err != nil {
 		return head, err
 	}
-	defer d.trial.Waiting()()
+	defer d.trial.Resume(d.trial.Pause())
 	for began := time.Now(); ; {
 		next, err := d.node.cell.Journal().Append(context.WithoutCancel(ctx), head, e)
 		if took := time.Since(began); err == nil {

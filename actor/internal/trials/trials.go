@@ -269,12 +269,14 @@ func (t *Trial) Stepped(ctx context.Context) {
 	}
 }
 
-// Waiting stops the clock of a step that waits for a stream, until the returned function is called.
-func (t *Trial) Waiting() (done func()) {
-	if !t.slow.Stop() {
-		return func() {}
+// Pause stops the clock of a step that waits for a stream, and reports whether it ran.
+func (t *Trial) Pause() (ran bool) { return t.slow.Stop() }
+
+// Resume starts the clock again, if it ran.
+func (t *Trial) Resume(ran bool) {
+	if ran {
+		t.slow.Reset(slowStep)
 	}
-	return func() { t.slow.Reset(slowStep) }
 }
 
 // late writes a note because a step takes long.

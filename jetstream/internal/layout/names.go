@@ -248,18 +248,15 @@ func (n Names) Live(subject string) string {
 // the one after the queue. It returns "" if that is not a valid ID: a user who may publish on cmd.*.ask may
 // publish on that very subject, and "*" as a session would stand for all sessions.
 func (n Names) SessionOf(subject string) content.SessionID {
-	tokens := strings.Split(strings.TrimPrefix(subject, n.NS+".live."), ".")
-	if tokens[0] == n.NS {
-		tokens = tokens[1:]
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(subject, n.NS+".live."), n.NS+"."), ".")
+	if kind == "task" {
+		_, rest, _ = strings.Cut(rest, ".")
 	}
-	at := 1
-	if len(tokens) > 0 && tokens[0] == "task" {
-		at = 2
-	}
-	if len(tokens) <= at || !content.IsToken(tokens[at]) {
+	session, _, _ := strings.Cut(rest, ".")
+	if !content.IsToken(session) {
 		return ""
 	}
-	return content.SessionID(tokens[at])
+	return content.SessionID(session)
 }
 
 // UserOf returns the user at the end of a subject, or "" if that is not a valid name.
@@ -274,14 +271,17 @@ func (n Names) UserOf(subject string) string {
 // SenderOf returns the lane of a command's subject, or of its live copy, and the user that it names, or "".
 func (n Names) SenderOf(subject string) (lane events.Lane, user string) {
 	subject = strings.TrimPrefix(strings.TrimPrefix(subject, n.NS+"."), "live.")
-	switch tokens := strings.Split(subject, "."); {
-	case tokens[0] == "due":
+	kind, rest, _ := strings.Cut(subject, ".")
+	_, last, _ := strings.Cut(rest, ".")
+	named, user, ok := strings.Cut(last, ".")
+	switch {
+	case kind == "due":
 		return events.LaneDue, ""
-	case tokens[0] == "report":
+	case kind == "report":
 		return events.LaneReport, ""
-	case len(tokens) == 4:
-		return events.Lane(tokens[2]).Named(), tokens[3]
+	case ok:
+		return events.Lane(named).Named(), user
 	default:
-		return events.Lane(tokens[len(tokens)-1]), ""
+		return events.Lane(last), ""
 	}
 }

@@ -128,6 +128,8 @@ func SpecDigest(s Spec) string {
 }
 
 func hash(b []byte) string {
+	var text [2 * sha256.Size]byte
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
 }

@@ -6,8 +6,6 @@
 package statement
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 
 	"github.com/turnlog/turnlog/audit/keys"
@@ -157,9 +155,6 @@ func Encoded(v any) string {
 	return digest(raw)
 }
 
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
+func digest(b []byte) string { return events.HashOf(b).String() }
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }

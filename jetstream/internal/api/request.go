@@ -68,7 +68,8 @@ func (c *Conn) expect(subject string, d time.Duration) (w *waiter, reply string,
 		a.armed = true
 		a.check.Reset(checkEvery)
 	}
-	return w, a.prefix + strconv.FormatUint(w.number, base), nil
+	var room [64]byte
+	return w, string(strconv.AppendUint(append(room[:0], a.prefix...), w.number, base)), nil
 }
 
 // subscribe subscribes to the answers. The caller holds the lock.

@@ -226,10 +226,15 @@ func (n *Node) fork(ctx context.Context, at events.EntryRef, c commands.OpenSess
 	return c, err
 }
 
+// modelKey identifies a model by its name and a digest of its data.
+type modelKey struct {
+	name string
+	data [sha256.Size]byte
+}
+
 // openModel opens each model once for all sessions that name it with the same data.
 func (n *Node) openModel(name string, data []byte) (model.Model, error) {
-	sum := sha256.Sum256(data)
-	return n.models.Get(name+"\x00"+string(sum[:]), func() (model.Model, error) { return n.cfg.Models(name, data) })
+	return n.models.Get(modelKey{name, sha256.Sum256(data)}, func() (model.Model, error) { return n.cfg.Models(name, data) })
 }
 
 // codeNotHere is the code of a failed model call that another node may be able to make.

@@ -74,7 +74,7 @@ type Node struct {
 	firing  *firing.Handler
 	noAgent *agentRuntime // for sessions without an agent
 	agents  memo.Cache[[sha256.Size]byte, *agentRuntime]
-	models  memo.Cache[string, model.Model]
+	models  memo.Cache[modelKey, model.Model]
 	errors  lastErrors
 	crowd   crowd
 	sparse  sparselog.Log

@@ -216,11 +216,11 @@ func (d *driver) reporter(ticket string) (of loop.Call, attempt int, ok bool) {
 // calls yields the calls whose reports may still matter.
 func (d *driver) calls() iter.Seq[*loop.Call] {
 	return func(yield func(*loop.Call) bool) {
-		all := [][]loop.Call{d.State.Background, d.State.Stops}
+		var round []loop.Call
 		if d.State.Turn != nil {
-			all = append(all, d.State.Turn.Calls)
+			round = d.State.Turn.Calls
 		}
-		for _, calls := range slices.Backward(all) {
+		for _, calls := range [...][]loop.Call{round, d.State.Stops, d.State.Background} {
 			for i := range calls {
 				if !yield(&calls[i]) {
 					return

@@ -330,8 +330,11 @@ func (d *driver) purgeHandled(ctx context.Context) {
 }
 
 // movedCursors returns the cursors that are not in the journal yet.
-func (d *driver) movedCursors() []events.Cursor {
-	return slices.DeleteFunc(d.inbox.Cursors(), func(c events.Cursor) bool {
-		return c.Seq == 0 || slices.Contains(d.State.Cursors, c)
-	})
+func (d *driver) movedCursors() (moved []events.Cursor) {
+	for c := range d.inbox.Cursors() {
+		if c.Seq != 0 && !slices.Contains(d.State.Cursors, c) {
+			moved = append(moved, c)
+		}
+	}
+	return moved
 }

@@ -229,13 +229,15 @@ func (r *Reader) Adopt(cursors []events.Cursor) {
 	}
 }
 
-// Cursors returns the cursors of all lanes, in the order in which they are handled.
-func (r *Reader) Cursors() []events.Cursor {
-	out := make([]events.Cursor, 0, len(r.lanes))
-	for _, l := range layout.Lanes() {
-		out = append(out, r.lanes[l].Cursor)
+// Cursors yields the cursors of all lanes, in the order in which they are handled.
+func (r *Reader) Cursors() iter.Seq[events.Cursor] {
+	return func(yield func(events.Cursor) bool) {
+		for _, l := range layout.Lanes() {
+			if !yield(r.lanes[l].Cursor) {
+				return
+			}
+		}
 	}
-	return out
 }
 
 // Take records that a message was handled, and with it all earlier ones of its lane.

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,7 +46,7 @@ func TestAUserWithANameSendsUnderIt(t *testing.T) {
 			r.Take(m)
 		}
 		must(t, r.Purge(t.Context(), true))
-		wantIDs(t, read(t, c, "s1", r.Cursors()...), "ask.* a4", "decide d2", "decide.* d1", "report r1")
+		wantIDs(t, read(t, c, "s1", slices.Collect(r.Cursors())...), "ask.* a4", "decide d2", "decide.* d1", "report r1")
 		wantIDs(t, read(t, c, "s1"), "ask a1", "ask.* a3", "ask.* a4", "decide d2", "decide.* d1", "report r1")
 		must(t, r.Purge(t.Context(), false))
 		wantIDs(t, read(t, c, "s1"), "ask.* a4", "decide d2", "decide.* d1", "report r1")

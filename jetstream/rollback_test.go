@@ -41,7 +41,7 @@ func drive(t *testing.T, c *Cell, cursors []events.Cursor, purge bool) (handled 
 	if purge {
 		must(t, r.Purge(t.Context(), false))
 	}
-	return handled, r.Cursors()
+	return handled, slices.Collect(r.Cursors())
 }
 
 func wantHandled(t *testing.T, got []string, want ...string) {

@@ -33,7 +33,9 @@ func (s *State) follow(e events.Entry) {
 		panic(fmt.Sprintf("loop: fold %s/%d into %s/%d", e.Session, e.Seq, s.Session, s.Seq))
 	}
 	s.Seq, s.Epoch = e.Seq, e.Epoch
-	s.Cursors = events.Advance(s.Cursors, e.Cursors)
+	if len(e.Cursors) > 0 { // forks share the cursors
+		s.Cursors = events.Advance(slices.Clone(s.Cursors), e.Cursors)
+	}
 }
 
 // begin updates what every entry changes, before its events are applied.

@@ -205,7 +205,6 @@ func New(id content.SessionID) *State { return &State{Session: id} }
 // Fork returns a copy to decide on or to read. Do not fold the copy after s was folded further.
 func (s *State) Fork() State {
 	f := *s
-	f.Cursors = slices.Clone(s.Cursors)
 	f.Queue = slices.Clip(s.Queue) // may be long, and never changes in place
 	f.Notices = slices.Clone(s.Notices)
 	f.Background = slices.Clone(s.Background)

@@ -26,7 +26,7 @@ const (
 // the lease. call is the context of the call: it ends with stopping, with the lease, or when the claim is
 // canceled. If the lease is lost, the cause of both is task.ErrGone.
 func hold(ctx, stopping context.Context, j *job) (alive, call context.Context, end func()) {
-	alive, lose := context.WithCancelCause(ctx)
+	life, lose := context.WithCancelCause(ctx)
 	call, stop := context.WithCancelCause(stopping)
 	j.OnCancel(func(reason string) { stop(fmt.Errorf("%w: %s", tool.ErrCancelled, reason)) })
 	until := time.Now().Add(j.Lease())
@@ -34,11 +34,11 @@ func hold(ctx, stopping context.Context, j *job) (alive, call context.Context, e
 	renewing.Add(1)
 	first := time.AfterFunc(j.Lease()/renewals, func() { // most calls end before
 		defer renewing.Done()
-		err := renew(alive, j, until)
+		err := renew(life, j, until)
 		lose(err)
 		stop(err)
 	})
-	return alive, call, func() {
+	return life, call, func() {
 		stop(nil)
 		lose(nil)
 		if first.Stop() {

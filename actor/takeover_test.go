@@ -95,7 +95,7 @@ func TestACommandWithoutALiveCopyIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.worker(echoed)
+		w.workerOf(tool.Spec{Name: "echo"}, echoed) // its report is stored
 		n := w.node("n1")
 		s := w.Start("s", oneCall)
 		w.dropLiveCopies("TURNLOG_INBOX")

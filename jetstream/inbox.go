@@ -97,8 +97,8 @@ func (i *Inbox) SendFor(ctx context.Context, user string, env commands.Envelope,
 
 // SendReport is Send with the ticket of the dispatch that a report is about.
 func (i *Inbox) SendReport(ctx context.Context, env commands.Envelope, ticket string) (uint64, error) {
-	h := i.header(&env, ticket)
-	return i.send(ctx, env, i.cell.user, h)
+	header := i.header(&env, ticket) // it also changes env
+	return i.send(ctx, env, i.cell.user, header)
 }
 
 // header signs a command and returns its headers.
@@ -127,10 +127,10 @@ func (i *Inbox) deliver(ctx context.Context, env commands.Envelope, ticket strin
 
 func (i *Inbox) send(ctx context.Context, env commands.Envelope, user string, h nats.Header) (uint64, error) {
 	lane := laneOf(env.Command, user)
-	if lane == events.LaneLocal || lane == events.LaneDue {
+	switch {
+	case lane == events.LaneLocal || lane == events.LaneDue:
 		return 0, fmt.Errorf("send %s to %s: %w", commands.NameOf(env.Command), env.Session, ErrNoLane)
-	}
-	if !content.IsToken(string(env.Session)) {
+	case !content.IsToken(string(env.Session)):
 		return 0, fmt.Errorf("send %s: %w: session %q", commands.NameOf(env.Command), content.ErrBadID, env.Session)
 	}
 	to := i.cell.names.Lane(env.Session, lane)

@@ -24,12 +24,9 @@ const (
 	// second, and a reader that pauses for a second should miss none.
 	eventBuffer = 1024
 
-	// listenBuffer is how many commands of a session may wait for its driver. If there are more, the driver
-	// reads the inbox.
-	listenBuffer = 128
-
-	// directBuffer is how many direct reports of a session may wait for its driver.
-	directBuffer = 64
+	// So many commands of a session, and so many direct reports, may wait for its driver. If there are more
+	// commands, the driver reads the inbox.
+	listenBuffer, directBuffer = 128, 64
 )
 
 // Live carries events that are not stored: parts of a streamed reply, progress of tools, rejections. An

@@ -517,7 +517,7 @@ func TestAnAuditOfTheLogFindsWhatIsMissing(t *testing.T) {
 	l.log("s-1")
 	proof := l.proof("s-1", "proof")
 	fresh := deploy(t)
-	if code, _, errs := fresh.observe("log", "audit", "--policy", l.policy, "--proof", proof); code != 1 || !strings.Contains(errs, "missing: the log is gone") {
+	if code, _, errs := fresh.observe("log", "audit", "--policy", l.policy, "--proof", proof); code != 1 || !strings.Contains(errs, "missing: the log is missing") {
 		t.Errorf("a cell without a log = %d %q", code, errs)
 	}
 	for _, args := range [][]string{{}, {"--proof", proof}, {"--policy", proof}} {

@@ -42,7 +42,7 @@ func TestOneMachineBecomesThree(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 	cmd.Dir, cmd.Env = t.TempDir(), slices.Concat(c.env, []string{"PATH=" + bin + ":/usr/bin:/bin", "NATS_URL="})
 	out, err := cmd.CombinedOutput()
-	for _, part := range []string{"restored backup ", ": 1 session, 0 of them at work", ": 0 errors, ", "(23 streams"} {
+	for _, part := range []string{"restored backup ", ": 1 session, of which 0 are working", ": 0 errors, ", "(23 streams"} {
 		if err != nil || !strings.Contains(string(out), part) {
 			t.Fatalf("%v, or no %q:\n%s", err, part, out)
 		}

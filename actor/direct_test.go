@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/turnlogtest"
 	"github.com/turnlog/turnlog/worker/task"
@@ -125,6 +126,15 @@ func (w *world) ask(ticket string, attempt int) string {
 	return string(answer.Data)
 }
 
+// callHandedOut starts session s on a node, whose call the test gets as its worker.
+func (w *world) callHandedOut() (n *turnlogtest.Process, s *session.Session, ticket string) {
+	w.T.Helper()
+	w.workerOn(w.Cell, tool.Spec{Name: "echo", Effects: content.ReadOnly}, nil)
+	n, s = w.node("n1"), w.Start("s", oneCall)
+	w.submit(s, "go")
+	return n, s, w.handed("q").Header.Get("Turnlog-Ticket")
+}
+
 // A worker reports directly and dies, or only its driver's answer is lost.
 func TestAWorkerMayDieAroundItsDirectReport(t *testing.T) {
 	t.Parallel()
@@ -141,11 +151,7 @@ func TestAWorkerMayDieAroundItsDirectReport(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.workerOn(w.Cell, tool.Spec{Name: "echo", Effects: content.ReadOnly}, nil)
-				n := w.node("n1")
-				s := w.Start("s", oneCall)
-				w.submit(s, "go")
-				ticket := w.handed("q").Header.Get("Turnlog-Ticket")
+				n, s, ticket := w.callHandedOut()
 				want := "true"
 				if !tt.driven {
 					n.Crash(t)
@@ -185,12 +191,7 @@ func TestADirectReportThatChangesNothingIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.workerOn(w.Cell, tool.Spec{Name: "echo", Effects: content.ReadOnly}, nil)
-		n := w.node("n1")
-		s := w.Start("s", oneCall)
-		w.submit(s, "go")
-		msg := w.handed("q")
-		ticket := msg.Header.Get("Turnlog-Ticket")
+		n, s, ticket := w.callHandedOut()
 		for _, tt := range []struct {
 			what, ticket string
 			attempt      int

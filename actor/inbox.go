@@ -120,9 +120,6 @@ func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, e
 		if m.More {
 			signal(d.unread)
 		}
-		if !m.Direct() {
-			d.taken++
-		}
 		if d.taken-d.purged >= purgeEvery && len(ready) == 0 {
 			d.purged = d.taken
 			d.purgeHandled(ctx)
@@ -141,17 +138,18 @@ func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) 
 	d.trial.Step()
 	defer d.trial.Stepped(ctx)
 	env, err := d.open(ctx, &m)
-	if m.Direct() && env.Command != nil {
-		d.direct = append(d.direct, directReport{m, env.Command, awaits(d.State, env.Command)})
-	}
 	if err == nil && !ready.add(d.State, env) {
 		err = d.takeResults(ctx, ready)
 	}
 	if err != nil {
 		return err
 	}
-	if !m.Direct() {
+	switch {
+	case !m.Direct():
 		d.inbox.Take(m) // not earlier, or the entry of the results would include its cursor
+		d.taken++
+	case env.Command != nil:
+		d.direct = append(d.direct, directReport{m, env.Command, awaits(d.State, env.Command)})
 	}
 	switch {
 	case len(*ready) == maxResults:

@@ -21,8 +21,8 @@ import (
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-// driver writes a session as a driver does, one step at a time.
-type driver struct {
+// stepDriver writes a session as a driver does, one step at a time.
+type stepDriver struct {
 	w       *turnlogtest.Deployment
 	t       *testing.T
 	taker   *snapshots.Taker
@@ -31,19 +31,19 @@ type driver struct {
 	offered *events.SnapshotTaken
 }
 
-func newDriver(t *testing.T, every uint64) *driver {
+func newStepDriver(t *testing.T, every uint64) *stepDriver {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	t.Cleanup(cancel)
 	w := turnlogtest.Empty(ctx, t)
-	d := &driver{w: w, t: t, state: loop.New("s"), taker: snapshots.New(w.Cell.Snapshots(), every, zap.NewNop())}
+	d := &stepDriver{w: w, t: t, state: loop.New("s"), taker: snapshots.New(w.Cell.Snapshots(), every, zap.NewNop())}
 	d.entry(events.DriverClaimed{Epoch: 1})
 	d.entry(events.RunStarted{})
 	return d
 }
 
 // append writes an entry with what the taker offers.
-func (d *driver) append(evs ...events.Event) {
+func (d *stepDriver) append(evs ...events.Event) {
 	d.t.Helper()
 	if d.offered = d.taker.Offer(d.head); d.offered != nil {
 		evs = append(evs, *d.offered)
@@ -57,24 +57,24 @@ func (d *driver) append(evs ...events.Event) {
 	d.state.Fold(e)
 }
 
-func (d *driver) appended() { d.taker.Appended(d.w.Ctx, d.state, d.head, d.offered != nil) }
+func (d *stepDriver) appended() { d.taker.Appended(d.w.Ctx, d.state, d.head, d.offered != nil) }
 
-func (d *driver) entry(evs ...events.Event) {
+func (d *stepDriver) entry(evs ...events.Event) {
 	d.t.Helper()
 	d.append(evs...)
 	d.appended()
 }
 
-func (d *driver) settle() { d.taker.Settle(d.w.Ctx, d.state, d.head) }
+func (d *stepDriver) settle() { d.taker.Settle(d.w.Ctx, d.state, d.head) }
 
 // says adds an item that fills a separate chunk.
-func (d *driver) says(what string) {
+func (d *stepDriver) says(what string) {
 	d.t.Helper()
 	d.entry(events.InputAccepted{Items: []content.Item{content.UserText(what + strings.Repeat("x", 50_000))}, Origin: events.FromVerifier})
 }
 
 // read returns what the next driver reads if this one is lost now.
-func (d *driver) read() engine.Replica {
+func (d *stepDriver) read() engine.Replica {
 	d.t.Helper()
 	ctx := d.w.Ctx
 	got, err := engine.Reader{Journal: d.w.Cell.Journal(), Snapshots: d.w.Cell.Snapshots()}.Read(ctx, "s")
@@ -98,7 +98,7 @@ func (d *driver) read() engine.Replica {
 func TestACrashAtAnyStepLeavesAConfirmedSnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver(t, 3)
+		d := newStepDriver(t, 3)
 		after := func(step string, base uint64) {
 			t.Helper()
 			if got := d.read().Base; got != base {
@@ -141,7 +141,7 @@ func TestACrashAtAnyStepLeavesAConfirmedSnapshot(t *testing.T) {
 func TestASnapshotThatComesTooLateIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver(t, 3)
+		d := newStepDriver(t, 3)
 		d.says("a")
 		for range 3 { // its chunk is under way
 			d.append(events.Warning{Code: "w"})
@@ -168,7 +168,7 @@ func TestASnapshotThatComesTooLateIsTakenAgain(t *testing.T) {
 func TestChunksAreStoredOnceAndRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver(t, 3)
+		d := newStepDriver(t, 3)
 		d.says("a")
 		d.says("b")
 		d.settle()
@@ -195,7 +195,7 @@ func TestChunksAreStoredOnceAndRemoved(t *testing.T) {
 func TestAStoreThatDoesNotAnswerHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDriver(t, 1)
+		d := newStepDriver(t, 1)
 		closed := d.w.Open(d.w.Connect())
 		closed.Conn().Close()
 		d.taker = snapshots.New(closed.Snapshots(), 1, zap.NewNop())

@@ -41,7 +41,7 @@ type claim struct {
 	secret string // secret of this claim, which no other claim has; "": the call has not begun
 
 	// belong to the slot that holds the claim
-	tried    bool // a direct report
+	tried    bool // to report directly
 	reported bool // the outcome was sent
 
 	// guarded by the queue's lock
@@ -144,10 +144,11 @@ func (c *claim) Unbegin(ctx context.Context) error {
 // handles late and repeated reports. If an outcome is too large for a command, an error result is sent
 // instead.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
-	if c.reportDirectly(ctx, r) {
+	env := c.envelope(r)
+	if c.reportDirectly(ctx, r, env) {
 		return nil
 	}
-	_, err := c.queue.inbox.SendReport(ctx, c.envelope(r), c.task.Ticket)
+	_, err := c.queue.inbox.SendReport(ctx, env, c.task.Ticket)
 	if errors.Is(err, ErrTooLarge) {
 		failed := content.NewResult(r.Call, c.task.Tool, content.StatusError, "Tool failed: its result cannot be sent: "+err.Error())
 		r.Outcome = tool.Result{Result: failed, Duration: r.Outcome.Duration, Usage: r.Outcome.Usage, Counts: r.Outcome.Counts}
@@ -166,13 +167,13 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 
 // reportDirectly gives an outcome to the session's driver, and reports whether the driver has recorded it. It
 // tries once.
-func (c *claim) reportDirectly(ctx context.Context, r task.Report) bool {
-	if !c.task.Direct || c.tried || r.Question != nil || r.Lost || c.queue.undirected.Load() {
+func (c *claim) reportDirectly(ctx context.Context, r task.Report, env commands.Envelope) bool {
+	if !c.task.Direct || c.tried || r.Question != nil || r.Lost || c.queue.directDenied.Load() {
 		return false
 	}
-	recorded, err := c.queue.inbox.deliver(ctx, c.envelope(r), c.task.Ticket)
+	recorded, err := c.queue.inbox.deliver(ctx, env, c.task.Ticket)
 	if _, denied := Denied(err); denied {
-		c.queue.undirected.Store(true)
+		c.queue.directDenied.Store(true)
 	}
 	c.tried, c.reported = true, recorded
 	return recorded

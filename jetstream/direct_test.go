@@ -110,7 +110,7 @@ func TestAWorkerThatMayNotReportDirectlyTriesOnce(t *testing.T) {
 		if got := len(read(t, c, "s1")); got != i+1 {
 			t.Errorf("%d reports in the inbox, want %d", got, i+1)
 		}
-		if !q.undirected.Load() {
+		if !q.directDenied.Load() {
 			t.Error("the worker will try again")
 		}
 		must(t, claim.Done(t.Context()))

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -24,8 +25,8 @@ const (
 	// second, and a reader that pauses for a second should miss none.
 	eventBuffer = 1024
 
-	// So many commands of a session, and so many direct reports, may wait for its driver. If there are more
-	// commands, the driver reads the inbox.
+	// How many live commands and direct reports of a session may wait for its driver. If more commands
+	// arrive, the driver reads the inbox.
 	listenBuffer, directBuffer = 128, 64
 )
 
@@ -111,11 +112,13 @@ type Listener struct {
 	cell    *Cell
 	session content.SessionID
 
-	subs   []*nats.Subscription // the first is that of direct reports
+	subs   []*nats.Subscription // to commands
 	raw    chan *nats.Msg       // the client drops and counts messages that do not fit
-	direct chan *nats.Msg       // likewise, but a worker whose report is dropped puts it into the inbox
 	status chan nats.Status
 	missed int // dropped commands already reported by Message
+
+	reports *nats.Subscription
+	direct  chan *nats.Msg // if a report does not fit, its worker puts it into the inbox
 }
 
 // Listen starts a Listener. It runs until Close, even if ctx ends.
@@ -127,21 +130,15 @@ func (i *Inbox) Listen(ctx context.Context, s content.SessionID) (*Listener, err
 		cell: i.cell, session: s, status: i.cell.nc.StatusChanged(nats.CONNECTED),
 		raw: make(chan *nats.Msg, listenBuffer), direct: make(chan *nats.Msg, directBuffer),
 	}
-	subjects := []string{i.cell.names.Report(s)}
+	var err error
+	l.reports, err = i.cell.nc.ChanSubscribe(i.cell.names.Report(s), l.direct)
 	for _, commands := range i.cell.names.Commands(s) {
-		subjects = append(subjects, i.cell.names.Live(commands.Subject))
+		sub, failed := i.cell.nc.ChanSubscribe(i.cell.names.Live(commands.Subject), l.raw)
+		l.subs, err = append(l.subs, sub), errors.Join(err, failed)
 	}
-	for n, subject := range subjects {
-		received := l.raw
-		if n == 0 {
-			received = l.direct
-		}
-		sub, err := i.cell.nc.ChanSubscribe(subject, received)
-		if err != nil {
-			l.Close()
-			return nil, fmt.Errorf("listen to %s: %w", s, err)
-		}
-		l.subs = append(l.subs, sub)
+	if err != nil {
+		l.Close()
+		return nil, fmt.Errorf("listen to %s: %w", s, err)
 	}
 	return l, nil
 }
@@ -157,7 +154,7 @@ func (l *Listener) Reconnected() <-chan nats.Status { return l.status }
 
 // Close stops listening. Call it once.
 func (l *Listener) Close() {
-	for _, sub := range l.subs {
+	for _, sub := range append(l.subs, l.reports) {
 		_ = sub.Unsubscribe() // the connection may be gone
 	}
 	l.cell.nc.RemoveStatusListener(l.status)
@@ -166,7 +163,7 @@ func (l *Listener) Close() {
 // dropped returns the number of dropped commands.
 func (l *Listener) dropped() int {
 	total := 0
-	for _, sub := range l.subs[1:] {
+	for _, sub := range l.subs {
 		n, err := sub.Dropped()
 		if err == nil { // otherwise the connection is closed, and nothing more arrives
 			total += n

@@ -50,7 +50,7 @@ type Queue struct {
 	memory    *semaphore.Weighted   // for calls with large tasks
 	begun     bucket.Bucket[string] // calls that must not run twice: the secret of the claim that began each
 
-	undirected atomic.Bool // the server denies direct reports to this user
+	directDenied atomic.Bool // the server denies direct reports to this user
 
 	mu      sync.Mutex
 	held    map[*claim]struct{}

@@ -51,9 +51,7 @@ func Parent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() { // the usual case for appends
 		return ""
 	}
-	c := propagation.MapCarrier{}
-	carried().Inject(ctx, c)
-	return c[HeaderParent]
+	return Headers(ctx)[HeaderParent]
 }
 
 // Baggage returns the baggage of a context, or "".
@@ -61,9 +59,7 @@ func Baggage(ctx context.Context) string {
 	if baggage.FromContext(ctx).Len() == 0 {
 		return ""
 	}
-	c := propagation.MapCarrier{}
-	carried().Inject(ctx, c)
-	return c[HeaderBaggage]
+	return Headers(ctx)[HeaderBaggage]
 }
 
 // With returns a context with the trace of a traceparent and a baggage. The values are untrusted and may have any size, so
@@ -77,11 +73,7 @@ func With(ctx context.Context, parent, baggage string) context.Context {
 
 // Headers returns the headers with the trace of a context and its baggage, if it has them.
 func Headers(ctx context.Context) map[string]string {
-	out := make(map[string]string)
-	for name, value := range map[string]string{HeaderParent: Parent(ctx), HeaderBaggage: Baggage(ctx)} {
-		if value != "" {
-			out[name] = value
-		}
-	}
-	return out
+	c := propagation.MapCarrier{}
+	carried().Inject(ctx, c)
+	return c
 }

@@ -161,13 +161,7 @@ func Create(ctx context.Context, cell *jetstream.Cell, dir, release string) (*Ma
 		Format: Format, ID: ulid.Make().String(), Namespace: cell.Namespace(), Release: release,
 		Server: cell.Conn().ConnectedServerVersion(), Began: time.Now().UTC(), Queues: []json.RawMessage{}, Gone: []Gone{},
 	}
-	err := newDirectory(dir)
-	if err == nil {
-		if err = c.run(ctx); err != nil {
-			err = errors.Join(err, empty(dir))
-		}
-	}
-	if err != nil {
+	if err := c.run(ctx); err != nil {
 		return nil, fmt.Errorf("back up %s: %w", cell.Namespace(), err)
 	}
 	return &c.made, nil
@@ -182,7 +176,15 @@ func empty(dir string) error {
 	return err
 }
 
-func (c *creation) run(ctx context.Context) error {
+func (c *creation) run(ctx context.Context) (err error) {
+	if err := newDirectory(c.dir); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, empty(c.dir))
+		}
+	}()
 	end, err := c.api.End(ctx, c.names.JournalStream())
 	if err != nil {
 		return err

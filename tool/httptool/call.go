@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -91,10 +92,9 @@ func (e *endpoint) request(ctx context.Context, c tool.Call) (*http.Request, err
 		return nil, tool.Failure(tool.CodeUnavailable, "%s: %v; nothing was done", e.service.cfg.Name, err)
 	}
 	req.Header.Set("Accept", "application/json, application/x-ndjson, text/*;q=0.9, */*;q=0.8")
-	for name, value := range tool.Headers(c) {
-		req.Header.Set(name, value)
-	}
-	for name, value := range tracing.Headers(ctx) {
+	headers := tool.Headers(c)
+	maps.Copy(headers, tracing.Headers(ctx))
+	for name, value := range headers {
 		req.Header.Set(name, value)
 	}
 	return req, nil

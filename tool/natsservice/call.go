@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -56,10 +57,9 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
 	m := nats.NewMsg(e.subject)
 	m.Reply, m.Data = inbox.Subject, c.Input
-	for name, value := range tool.Headers(c) {
-		m.Header.Set(name, value)
-	}
-	for name, value := range tracing.Headers(ctx) {
+	headers := tool.Headers(c)
+	maps.Copy(headers, tracing.Headers(ctx))
+	for name, value := range headers {
 		m.Header.Set(name, value)
 	}
 	if err := nc.PublishMsg(m); err != nil {

@@ -44,7 +44,7 @@ type Task struct {
 	Declared       content.Effects       `msgpack:"ed,omitempty" json:"declared,omitempty"` // the effects by which policies judged the call
 	Deadline       content.Time          `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
 	Wake           bool                  `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
-	Direct         bool                  `msgpack:"di,omitempty" json:"direct,omitempty"`   // the call may run twice, so its outcome may go to the driver itself and not be stored before
+	Direct         bool                  `msgpack:"di,omitempty" json:"direct,omitempty"`   // the outcome may go to the driver without being stored first; only for calls that may run twice
 	IdempotencyKey string                `msgpack:"k" json:"idempotency_key"`
 	Timeout        time.Duration         `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // from which Deadline was computed; zero: unknown
 	MaxOutput      int                   `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of the result's output; zero: the worker's own limit

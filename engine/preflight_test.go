@@ -134,7 +134,7 @@ func TestADecisionIsAboutWhatWasShown(t *testing.T) {
 	now := shown
 	now.Input = json.RawMessage(`{"n":2}`)
 	s := loop.New("s")
-	s.Beside = []loop.Approval{{Approval: now}}
+	s.BackgroundApprovals = []loop.Approval{{Approval: now}}
 	session := &engine.Session{Replica: engine.Replica{State: s}}
 	for _, row := range []struct {
 		shown   string

@@ -168,9 +168,9 @@ func (s *State) require(ev events.Event) {
 	case events.ToolResultReceived:
 		turn = !ev.Late
 	case events.ApprovalRequired:
-		turn = !s.asksBeside(ev.Approval.CallID)
+		turn = !s.asksOutsideTurn(ev.Approval.CallID)
 	case events.ApprovalResolved:
-		turn = !s.asksBeside(ev.Call)
+		turn = !s.asksOutsideTurn(ev.Call)
 	case events.VerifyStarted, events.VerifyFinished, events.TaskFinished:
 		task = true
 	case events.MemoryRecalled, events.MemoryStored:

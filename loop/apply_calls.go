@@ -31,8 +31,8 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 		}
 		c.Dispatched = false
 	}
-	if ok && c.beside() {
-		s.Beside = append(s.Beside, a)
+	if ok && c.asksOutsideTurn() {
+		s.BackgroundApprovals = append(s.BackgroundApprovals, a)
 		return
 	}
 	t := s.Turn
@@ -43,8 +43,8 @@ func (s *State) applyApprovalRequired(ev events.ApprovalRequired) {
 }
 
 func (s *State) applyApprovalResolved(ev events.ApprovalResolved) {
-	if s.asksBeside(ev.Call) {
-		s.resolve(s.Beside, ev)
+	if s.asksOutsideTurn(ev.Call) {
+		s.resolve(s.BackgroundApprovals, ev)
 		return
 	}
 	t := s.Turn
@@ -171,7 +171,7 @@ func (s *State) applyLate(c *Call, r content.ToolResult) {
 		c.Status = r.Status
 	}
 	c.Late = true
-	s.Beside = slices.DeleteFunc(s.Beside, func(a Approval) bool { return a.CallID == c.ID })
+	s.BackgroundApprovals = slices.DeleteFunc(s.BackgroundApprovals, func(a Approval) bool { return a.CallID == c.ID })
 	if s.inRound(c.ID) {
 		return
 	}

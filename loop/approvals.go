@@ -318,9 +318,9 @@ func (d *decision) findApproval(c commands.ResolveApproval) (a Approval, err err
 	case c.Approval == "" && c.Call != "" && !d.CallIDs.Has(c.Call) &&
 		!slices.ContainsFunc(open, func(a events.Approval) bool { return a.CallID == c.Call }): // a verifier's
 		return a, commands.Refuse(commands.ReasonUnknownCall, "no call %s", c.Call)
-	case d.Turn == nil && c.Approval != "" && len(d.Beside) == 0:
+	case d.Turn == nil && c.Approval != "" && len(d.BackgroundApprovals) == 0:
 		return a, commands.Refuse(commands.ReasonNoApproval, "approval %s is not pending: no turn is open", c.Approval)
-	case d.Turn == nil && c.Call != "" && !d.asksBeside(c.Call):
+	case d.Turn == nil && c.Call != "" && !d.asksOutsideTurn(c.Call):
 		return a, commands.Refuse(commands.ReasonNoApproval, "an approval for call %s is not pending: its turn is over", c.Call)
 	case c.Approval != "":
 		what, match = "approval "+string(c.Approval), func(a Approval) bool { return a.ID == c.Approval }

@@ -82,8 +82,8 @@ func (c Call) EffectiveInput() []byte {
 	return c.ToolCall.Input
 }
 
-// beside reports whether questions about the call are kept apart from the turn's.
-func (c Call) beside() bool { return c.Placeholder != "" || c.Retried() }
+// asksOutsideTurn reports whether questions about the call are in State.BackgroundApprovals.
+func (c Call) asksOutsideTurn() bool { return c.Placeholder != "" || c.Retried() }
 
 // awaited reports whether a late outcome of an answered call still counts: after a placeholder, after an unknown
 // outcome, after a cancel while it ran, and for a retried dead letter.
@@ -197,10 +197,10 @@ func (s *State) StoppingCall(p content.Place) (Call, bool) {
 	return Call{}, false
 }
 
-// asksBeside reports whether questions about the call are in State.Beside.
-func (s *State) asksBeside(id content.CallID) bool {
+// asksOutsideTurn reports whether questions about the call are in State.BackgroundApprovals.
+func (s *State) asksOutsideTurn(id content.CallID) bool {
 	c, ok := s.Call(id)
-	return ok && c.beside()
+	return ok && c.asksOutsideTurn()
 }
 
 // call returns the index of a call of the round by ID, or -1.

@@ -160,7 +160,7 @@ func (d *decision) detach(c commands.DetachCall) error {
 		return commands.Refuse(commands.ReasonNotRunning, "call %s is over", c.Call)
 	case !ok:
 		return commands.Refuse(commands.ReasonUnknownCall, "no call %s", c.Call)
-	case call.beside():
+	case call.asksOutsideTurn():
 		return commands.Refuse(commands.ReasonAlreadyBackground, "call %s is in the background already", c.Call)
 	case !call.Running():
 		return commands.Refuse(commands.ReasonNotRunning, "call %s is not running", c.Call)

@@ -172,7 +172,7 @@ func (d *decision) finished(e ending) {
 // settle resolves the pending questions about a call, or all of the turn's if call is empty.
 func (d *decision) settle(call content.CallID, o events.Outcome) {
 	for _, a := range d.approvals() {
-		if a.Outcome == "" && (a.CallID == call || call == "" && !d.asksBeside(a.CallID)) {
+		if a.Outcome == "" && (a.CallID == call || call == "" && !d.asksOutsideTurn(a.CallID)) {
 			d.emit(events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: o, Digest: a.Digest})
 		}
 	}

@@ -142,7 +142,7 @@ func (d *decision) timer(c commands.ReportTimer) {
 func Waiting(s *State) commands.Wait {
 	switch p, _ := s.where(); p {
 	case atNothing, atInput:
-		if undecided(s.Beside, "") && !s.Closed {
+		if undecided(s.BackgroundApprovals, "") && !s.Closed {
 			return commands.WaitApproval
 		}
 		return commands.WaitInput

@@ -40,20 +40,20 @@ type State struct {
 	NoticesFirst  bool // the last merge took input and left notices pending, which now come first
 	CacheOverride *content.CacheRequest
 
-	Turns      int   // turns ever started
-	Turn       *Turn // nil: idle
-	Last       *Ended
-	Ends       []Ended    // turns that ended in the last entry, up to Last
-	After      Mutating   // the mutators that run after a turn
-	Background []Call     // answered calls whose real outcome may still arrive, and dead letters
-	Beside     []Approval // questions about calls in the background: they block no round and outlive turns
-	Stops      []Call     // answered calls that may still run and must be stopped; kept until the next turn ends
-	CallIDs    content.CallSet
-	Grants     []Grant // lasting approvals, oldest first
-	Allowed    []Allowance
-	Used       events.Counters
-	Task       *Task // nil: no task is open
-	Tickets    bool  // calls dispatched from now on get tickets
+	Turns               int   // turns ever started
+	Turn                *Turn // nil: idle
+	Last                *Ended
+	Ends                []Ended    // turns that ended in the last entry, up to Last
+	After               Mutating   // the mutators that run after a turn
+	Background          []Call     // answered calls whose real outcome may still arrive, and dead letters
+	BackgroundApprovals []Approval // questions about calls in the background: they block no round and outlive turns
+	Stops               []Call     // answered calls that may still run and must be stopped; kept until the next turn ends
+	CallIDs             content.CallSet
+	Grants              []Grant // lasting approvals, oldest first
+	Allowed             []Allowance
+	Used                events.Counters
+	Task                *Task // nil: no task is open
+	Tickets             bool  // calls dispatched from now on get tickets
 }
 
 // Notice is a pending notification.
@@ -209,7 +209,7 @@ func (s *State) Fork() State {
 	f.Notices = slices.Clone(s.Notices)
 	f.Background = slices.Clone(s.Background)
 	f.Stops = slices.Clone(s.Stops)
-	f.Beside = slices.Clone(s.Beside)
+	f.BackgroundApprovals = slices.Clone(s.BackgroundApprovals)
 	if s.Turn != nil {
 		t := *s.Turn
 		t.Calls = slices.Clone(t.Calls)
@@ -270,7 +270,7 @@ func (s *State) turnOptions() events.TurnOptions {
 // then about the task's verifier.
 func (s *State) PendingApprovals() []events.Approval {
 	var out []events.Approval
-	for _, a := range s.Beside {
+	for _, a := range s.BackgroundApprovals {
 		if a.Outcome == "" {
 			out = append(out, a.Approval)
 		}
@@ -293,14 +293,14 @@ func (s *State) PendingApprovals() []events.Approval {
 // approvals lists all questions: those about calls in the background, then the turn's.
 func (s *State) approvals() []Approval {
 	if s.Turn == nil {
-		return slices.Clone(s.Beside)
+		return slices.Clone(s.BackgroundApprovals)
 	}
-	return slices.Concat(s.Beside, s.Turn.Approvals)
+	return slices.Concat(s.BackgroundApprovals, s.Turn.Approvals)
 }
 
 // undecided reports whether a question about the call is pending; without a call, any.
 func (s *State) undecided(c content.CallID) bool {
-	return s.Turn != nil && undecided(s.Turn.Approvals, c) || undecided(s.Beside, c)
+	return s.Turn != nil && undecided(s.Turn.Approvals, c) || undecided(s.BackgroundApprovals, c)
 }
 
 func undecided(all []Approval, c content.CallID) bool {

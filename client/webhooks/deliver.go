@@ -45,7 +45,7 @@ type result struct {
 }
 
 // deliver sends messages until ctx ends, the endpoint is disabled, or another process sends to it.
-func (c *courier) deliver(ctx context.Context) error {
+func (c *deliverer) deliver(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -97,7 +97,7 @@ func (c *courier) deliver(ctx context.Context) error {
 }
 
 // follow passes on the entries of all sessions.
-func (c *courier) follow(ctx context.Context, from jetstream.Cursor, out chan<- journal.Record) error {
+func (c *deliverer) follow(ctx context.Context, from jetstream.Cursor, out chan<- journal.Record) error {
 	for rec, err := range c.cell.Journal().Observe(ctx, jetstream.AllSessions, from) {
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (c *courier) follow(ctx context.Context, from jetstream.Cursor, out chan<- 
 }
 
 // take adds the messages about an entry.
-func (c *courier) take(ctx context.Context, rec journal.Record) error {
+func (c *deliverer) take(ctx context.Context, rec journal.Record) error {
 	var all []event
 	var err error
 	if !rec.Moved && !errors.Is(rec.Err, journal.ErrArriving) { // a moved session's messages were sent where it was recorded
@@ -142,7 +142,7 @@ func (c *courier) take(ctx context.Context, rec journal.Record) error {
 }
 
 // keep puts the waiting messages into the state.
-func (c *courier) keep() {
+func (c *deliverer) keep() {
 	c.state.Waiting = nil
 	for _, d := range c.waiting {
 		if !d.again {
@@ -152,7 +152,7 @@ func (c *courier) keep() {
 }
 
 // resend adds messages that a user wants sent again.
-func (c *courier) resend(ctx context.Context) error {
+func (c *deliverer) resend(ctx context.Context) error {
 	more, err := c.store.Again(ctx, c.Name, window)
 	for _, m := range more {
 		known := slices.ContainsFunc(c.waiting, func(d *delivery) bool { return d.ID == m.ID })
@@ -165,7 +165,7 @@ func (c *courier) resend(ctx context.Context) error {
 }
 
 // start starts the attempts that are due, and returns when to look again.
-func (c *courier) start(ctx context.Context, running *sync.WaitGroup, results chan<- result) (next time.Time) {
+func (c *deliverer) start(ctx context.Context, running *sync.WaitGroup, results chan<- result) (next time.Time) {
 	now := time.Now()
 	next = now.Add(time.Hour)
 	for _, d := range c.waiting {
@@ -200,7 +200,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // attempt posts a message. It reads the message first if necessary.
-func (c *courier) attempt(ctx context.Context, d *delivery) result {
+func (c *deliverer) attempt(ctx context.Context, d *delivery) result {
 	if d.body == nil {
 		body, err := c.newSource().body(ctx, d.Message)
 		if err != nil {
@@ -212,7 +212,7 @@ func (c *courier) attempt(ctx context.Context, d *delivery) result {
 }
 
 // settle handles the outcome of an attempt.
-func (c *courier) settle(ctx context.Context, r result) error {
+func (c *deliverer) settle(ctx context.Context, r result) error {
 	d, now := r.delivery, time.Now()
 	d.sending = false
 	c.sending--
@@ -258,7 +258,7 @@ func delayAfter(attempts int) time.Duration {
 }
 
 // done forgets a message that is settled.
-func (c *courier) done(ctx context.Context, d *delivery) error {
+func (c *deliverer) done(ctx context.Context, d *delivery) error {
 	c.waiting = slices.DeleteFunc(c.waiting, func(other *delivery) bool { return other == d })
 	if d.again {
 		return c.store.Settled(ctx, c.Name, d.ID)
@@ -268,7 +268,7 @@ func (c *courier) done(ctx context.Context, d *delivery) error {
 }
 
 // disable stops sending until someone enables the endpoint.
-func (c *courier) disable(why string) {
+func (c *deliverer) disable(why string) {
 	c.log.Error("endpoint disabled", zap.String("why", why))
 	c.state.Disabled = why
 }

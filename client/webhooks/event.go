@@ -115,7 +115,7 @@ type subject struct {
 	parent content.SessionID
 }
 
-func (c *courier) newSource() *source {
+func (c *deliverer) newSource() *source {
 	return &source{cell: c.cell, details: c.Details, about: make(map[content.SessionID]subject)}
 }
 

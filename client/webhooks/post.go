@@ -42,7 +42,7 @@ type answer struct {
 }
 
 // post makes one attempt to deliver a message.
-func (c *courier) post(ctx context.Context, id string, body []byte) answer {
+func (c *deliverer) post(ctx context.Context, id string, body []byte) answer {
 	keys, err := c.Secrets()
 	if err != nil {
 		return answer{failure: err.Error()}

@@ -70,7 +70,7 @@ func TestAnswersOfRealReceivers(t *testing.T) {
 		{at + "/private", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, answer{failure: "its address 127.0.0.1 is not public"}},
 	} {
 		s := &Sender{log: zap.NewNop(), transport: func(e Endpoint) http.RoundTripper { return newTransport(e) }}
-		got := s.courier(Endpoint{URL: x.url, Private: x.private, Secrets: secrets}).post(t.Context(), "msg_1", []byte(`{}`))
+		got := s.deliverer(Endpoint{URL: x.url, Private: x.private, Secrets: secrets}).post(t.Context(), "msg_1", []byte(`{}`))
 		if got.gone != x.want.gone || got.pause != x.want.pause || !strings.Contains(got.failure, x.want.failure) || (got.failure == "") != (x.want.failure == "") || strings.Contains(got.failure, at) {
 			t.Errorf("%s: %+v, want %+v", x.url, got, x.want)
 		}

@@ -81,26 +81,26 @@ func New(cell *jetstream.Cell, cfg Config, log *zap.Logger) *Sender {
 func (s *Sender) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	for _, e := range s.Endpoints {
-		c := s.courier(e)
+		c := s.deliverer(e)
 		group.Go(func() error { return c.run(running) })
 	}
 	return group.Wait() //nolint:wrapcheck // of run
 }
 
-func (s *Sender) courier(e Endpoint) *courier {
-	c := &courier{Endpoint: e, Sender: s, log: s.log.With(zap.String("endpoint", e.Name))}
+func (s *Sender) deliverer(e Endpoint) *deliverer {
+	c := &deliverer{Endpoint: e, Sender: s, log: s.log.With(zap.String("endpoint", e.Name))}
 	c.client = &http.Client{Transport: s.transport(e), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	c.source = c.newSource()
 	return c
 }
 
-func (c *courier) report(sending bool) {
+func (c *deliverer) report(sending bool) {
 	if c.Report != nil {
 		c.Report(Status{Endpoint: c.Name, Sending: sending, Disabled: c.state.Disabled != "", Waiting: len(c.state.Waiting)})
 	}
 }
 
-func (c *courier) attempted(o Outcome) {
+func (c *deliverer) attempted(o Outcome) {
 	if c.Attempted != nil {
 		c.Attempted(c.Name, o)
 	}

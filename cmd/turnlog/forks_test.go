@@ -167,15 +167,15 @@ func (f family) left(t *testing.T, url, want string) {
 	cell := cellAt(t, url)
 	var left strings.Builder
 	for _, id := range []content.SessionID{"s", "a", "b", "c"} {
-		entries, buried := 0, false
+		entries, deleted := 0, false
 		for rec, err := range cell.Journal().Read(t.Context(), id, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			entries++
-			_, buried = events.DeletionOf(rec.Entry)
+			_, deleted = events.DeletionOf(rec.Entry)
 		}
-		if !buried {
+		if !deleted {
 			left.WriteString(string(id))
 		} else if entries != 1 {
 			t.Errorf("session %s is deleted, and has %d entries", id, entries)

@@ -45,11 +45,11 @@ type Store struct {
 	names         layout.Names
 	user          string       // the user that schedules are added for; "": none
 	key           *keys.Signer // signs schedules; nil: not signed
-	shared, named shelf
+	shared, named stream
 }
 
-// shelf is one of the streams of schedules.
-type shelf struct {
+// stream is one of the streams of schedules, with what the server and nodes store in it.
+type stream struct {
 	schedules bucket.Bucket[schedule.Schedule]
 	fired     bucket.Bucket[schedule.Schedule]
 	outcomes  bucket.Bucket[schedule.Outcome]
@@ -58,23 +58,24 @@ type shelf struct {
 // Of returns the schedules of a cell.
 func Of(c *turnlog.Cell) *Store {
 	s := &Store{api: api.New(c.Conn()), names: layout.New(c.Namespace()), user: c.User(), key: c.Key()}
-	s.shared, s.named = s.shelf(s.names.SchedulesStream(), 1), s.shelf(s.names.NamedSchedulesStream(), 2)
+	s.shared, s.named = s.in(s.names.SchedulesStream(), 1), s.in(s.names.NamedSchedulesStream(), 2)
 	return s
 }
 
-func (s *Store) shelf(stream string, tokens int) shelf {
+// in returns the schedules of a stream, whose keys have so many tokens.
+func (s *Store) in(name string, tokens int) stream {
 	schedules := bucket.Bucket[schedule.Schedule]{
-		API: s.api, What: "schedule", Stream: stream, Prefix: s.names.Schedule(""), Tokens: tokens, Decode: schedule.Decode,
+		API: s.api, What: "schedule", Stream: name, Prefix: s.names.Schedule(""), Tokens: tokens, Decode: schedule.Decode,
 	}
 	fired := schedules
 	fired.What, fired.Prefix = "firing", s.names.Fired("")
-	return shelf{schedules, fired, bucket.Bucket[schedule.Outcome]{
-		API: s.api, What: "outcome", Stream: stream, Prefix: s.names.Outcome(""), Tokens: tokens, Once: true, Decode: schedule.DecodeOutcome,
+	return stream{schedules, fired, bucket.Bucket[schedule.Outcome]{
+		API: s.api, What: "outcome", Stream: name, Prefix: s.names.Outcome(""), Tokens: tokens, Once: true, Decode: schedule.DecodeOutcome,
 	}}
 }
 
 // of returns the stream of a key, and the user in the key.
-func (s *Store) of(key string) (on shelf, user string) {
+func (s *Store) of(key string) (on stream, user string) {
 	_, user, named := strings.Cut(key, ".")
 	if named {
 		return s.named, user
@@ -89,7 +90,7 @@ func (s *Store) keyOf(name string) string {
 
 // look returns the schedule under a key. A schedule may target any subject of its stream, so what the
 // server stored for another schedule is not one.
-func (x shelf) look(ctx context.Context, key string) (it bucket.Item[schedule.Schedule], there bool, err error) {
+func (x stream) look(ctx context.Context, key string) (it bucket.Item[schedule.Schedule], there bool, err error) {
 	it, there, err = x.schedules.Look(ctx, key)
 	if _, it.Value.User, _ = strings.Cut(key, "."); len(it.Header[jetstream.SchedulerHeader]) > 0 {
 		it.Err = api.ErrSpoofed
@@ -235,7 +236,7 @@ func (s *Store) keys(ctx context.Context, name string) ([]string, error) {
 		return nil, nil
 	}
 	for _, on := range []struct {
-		shelf
+		stream
 
 		filter string
 	}{{s.shared, name}, {s.named, name + ".*"}} {

@@ -25,7 +25,7 @@ import (
 
 // Version is the format of this release. It changes when the fields of loop.State change, or how lists are cut into
 // chunks.
-const Version = 24
+const Version = 25
 
 // ErrUnusable is returned for an index of another format, and for chunks that do not fit. Fold the journal
 // instead.

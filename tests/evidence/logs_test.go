@@ -274,7 +274,7 @@ func TestNoNotarySignsAFalseLeaf(t *testing.T) {
 			return leaf
 		}
 	}
-	buried := func(d events.SessionDeleted) func(*ledger) headlog.Leaf {
+	tombstone := func(d events.SessionDeleted) func(*ledger) headlog.Leaf {
 		return func(l *ledger) headlog.Leaf {
 			_, payload, head, err := journal.Link(l.end, entry(1, d))
 			natstest.Must(t, err)
@@ -293,8 +293,8 @@ func TestNoNotarySignsAFalseLeaf(t *testing.T) {
 			leaf.Hash[0] ^= 1
 			return leaf
 		}, notary.ErrFalseLeaf},
-		{"notary: the tombstone with which the session left", buried(events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}), nil},
-		{"notary: the tombstone of a deletion", buried(events.SessionDeleted{}), notary.ErrFalseLeaf},
+		{"notary: the tombstone with which the session left", tombstone(events.SessionDeleted{MovedTo: &events.MovedTo{Cell: "b"}}), nil},
+		{"notary: the tombstone of a deletion", tombstone(events.SessionDeleted{}), notary.ErrFalseLeaf},
 		{"notary: a hash that a claim takes for that of a tombstone", func(l *ledger) headlog.Leaf {
 			return claim(journal.Record{Head: journal.Head{Hash: events.Hash{7}}}, nil)(l)
 		}, notary.ErrFalseLeaf},

@@ -258,7 +258,7 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 	if err := os.WriteFile(own, []byte("name: look_around\ndescription: Looks around\ncommand: [sh, -c, 'env; cat /proc/$PPID/environ; echo seen']\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	crew := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", turnlogtest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
+	toolWorker := s.start("configuration", "tool-worker", "--server", with("worker"), "--provision=false", "--queue", turnlogtest.Queue, "--tools", "shell", "--root", t.TempDir(), "--log-level", "debug",
 		"--http", "127.0.0.1:0", "--mcp", "wiki="+wiki, "--mcp-token", "wiki=env:WIKI_TOKEN", "--mcp", "notes="+notes, "--mcp-env", "notes=NOTES_KEY")
 	if !asked() {
 		t.Error("the MCP server was not given its token")
@@ -298,12 +298,12 @@ func TestProgramsRevealNoSecretsWithinTheirPermissions(t *testing.T) {
 		t.Errorf("alerts about an intact cell: %s", alerts)
 	}
 	told["metrics of the node"] = s.page(node, "/metrics")
-	told["metrics of the worker"] = s.page(crew, "/metrics")
+	told["metrics of the worker"] = s.page(toolWorker, "/metrics")
 	told["a wrong password"] = s.run(1, "turnlog", "sessions", "ls", "--server", s.url, "--user", "client", "--password", canary+"-wrong", "--log-level", "debug")
 	told["a wrong URL"] = s.run(2, "turnlog", "sessions", "ls", "--server", "nats://client:"+canary+"-wrong@[::", "--log-level", "debug")
 	told["a token that is a flag"] = s.run(2, "tool-worker", "--server", s.url, "--mcp", "wiki="+wiki, "--mcp-token", "wiki="+canary)
-	s.await(crew, "status 3") // the other MCP server got its variable
-	told["the log of the node"], told["the log of the worker"] = node.String(), crew.String()
+	s.await(toolWorker, "status 3") // the other MCP server got its variable
+	told["the log of the node"], told["the log of the worker"] = node.String(), toolWorker.String()
 	told["the sessions"] = s.run(0, "turnlog", "sessions", "ls", "--server", s.url)
 	for what, text := range told {
 		if strings.Contains(text, "ermissions Violation") {

@@ -356,7 +356,7 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
 		w := c.person("client")
 		release := make(chan struct{})
-		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
+		runtime := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
 			wait, err := tool.Func("wait", "Waits.", func(context.Context, struct{}) (string, error) {
 				<-release
 				return "true", nil
@@ -413,7 +413,7 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 		if got := next[*session.Finished](w, s).Result.Text(); got != "true" {
 			t.Errorf("result = %q", got)
 		}
-		crew.Drain(t)
+		runtime.Drain(t)
 		node.Drain(t)
 	})
 }
@@ -421,7 +421,7 @@ func TestAForgedResultHasNoEffect(t *testing.T) {
 func TestAClientCannotApprove(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
 		w := c.person("client")
-		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, echoes(t))
+		runtime := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, echoes(t))
 		node := c.world("driver").Node(actor.Config{})
 		s := w.Start("s", "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: done\n", func(o *client.Options) {
 			o.Config.Rules = []events.Rule{{Tool: "echo", Action: events.RuleAsk}}
@@ -454,7 +454,7 @@ func TestAClientCannotApprove(t *testing.T) {
 		if n := len(turnlogtest.Facts[events.ApprovalResolved](w, "s")); n != 0 {
 			t.Errorf("%d approvals were settled", n)
 		}
-		crew.Drain(t)
+		runtime.Drain(t)
 		node.Drain(t)
 	})
 }

@@ -231,7 +231,7 @@ func TestJournalsHaveTheNamesThatTheServerVerified(t *testing.T) {
 		policy := permission.Deployment{Rules: []permission.ScopedRule{
 			{Tool: "echo", Action: events.RuleDeny, Opener: "bob"}, {Tool: "echo", Action: events.RuleAsk},
 		}}
-		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, echoes(c.t))
+		runtime := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, echoes(c.t))
 		node := c.world("driver").Node(actor.Config{Name: "n1", Policy: &policy})
 		script := "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  - text: done\n  - text: more\n  - text: slow\n    delay: 30m\n"
 		s := ada.Start("s", script)
@@ -286,7 +286,7 @@ func TestJournalsHaveTheNamesThatTheServerVerified(t *testing.T) {
 		for _, x := range []*session.Session{s, again, denied} {
 			_ = x.Close(c.ctx)
 		}
-		crew.Drain(c.t)
+		runtime.Drain(c.t)
 		node.Drain(c.t)
 		c.clean()
 	})

@@ -200,7 +200,7 @@ func (h *Held) Run(ctx context.Context) error {
 	for changed := true; ; {
 		ok := h.write(ctx, changed)
 		wait := renewEvery
-		if !h.renew(h.footing()) || !ok {
+		if !h.renew(h.basis()) || !ok {
 			wait = renewAgain
 		}
 		if changed {
@@ -220,7 +220,7 @@ func (h *Held) Run(ctx context.Context) error {
 
 // end makes all leases short, then deletes the record.
 func (h *Held) end(ctx context.Context) {
-	h.renew(footing{shorten: true})
+	h.renew(basis{shorten: true})
 	h.leave()
 	if !h.entered {
 		return
@@ -235,7 +235,7 @@ func (h *Held) end(ctx context.Context) {
 // Keep renews the leases until ctx ends, without a record.
 func (h *Held) Keep(ctx context.Context) {
 	for wait := renewEvery; pause.For(ctx, wait); {
-		if wait = renewEvery; !h.renew(footing{shorten: true}) {
+		if wait = renewEvery; !h.renew(basis{shorten: true}) {
 			wait = renewAgain
 		}
 	}
@@ -424,8 +424,8 @@ func (h *Held) giveUp(ctx context.Context) {
 	}
 }
 
-// footing returns what renewals are based on now.
-func (h *Held) footing() (f footing) {
+// basis returns what renewals are based on now.
+func (h *Held) basis() (f basis) {
 	h.mu.Lock()
 	earlier := h.earlier
 	h.mu.Unlock()
@@ -439,7 +439,7 @@ func (h *Held) footing() (f footing) {
 }
 
 // renew renews the leases, and reports whether all succeeded.
-func (h *Held) renew(f footing) bool {
+func (h *Held) renew(f basis) bool {
 	type entry struct {
 		*Lease
 		listed bool

@@ -69,15 +69,15 @@ func (l *Lease) Stop() {
 // without a fresh lease: the process may have been suspended for longer than the lease lasts.
 func (l *Lease) Fresh() bool { return time.Since(*l.renewed.Load()) < l.token.AckWait()/2 }
 
-// footing is what a renewal is based on.
-type footing struct {
+// basis is what a renewal is based on.
+type basis struct {
 	confirmed *time.Time // when the last confirmed record was sent, while it renews the listed tokens
 	shorten   bool       // the server must stop keeping tokens for a long time
 }
 
 // renew renews the token if it is due. A confirmed record also renews a listed token, so it seldom sends
 // the server a request.
-func (l *Lease) renew(f footing, listed bool) (err error) {
+func (l *Lease) renew(f basis, listed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, rests := time.Now(), listed && f.confirmed != nil

@@ -37,7 +37,7 @@ func (c *cut) extend(which *[]time.Duration) error {
 }
 
 // kept renews a lease as a node does, with what its renewals rest on at a time.
-func kept(t *testing.T, token *cut, on func(now time.Time) (f footing, listed bool)) (*Lease, context.Context) {
+func kept(t *testing.T, token *cut, on func(now time.Time) (f basis, listed bool)) (*Lease, context.Context) {
 	t.Helper()
 	l := newLease(token)
 	ctx, lost := context.WithCancelCause(t.Context())
@@ -52,7 +52,7 @@ func kept(t *testing.T, token *cut, on func(now time.Time) (f footing, listed bo
 	return l, ctx
 }
 
-func alone(time.Time) (footing, bool) { return footing{}, false }
+func alone(time.Time) (basis, bool) { return basis{}, false }
 
 func TestALeaseOutlivesAShortDisconnection(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestAListedTokenIsRenewedSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		token := &cut{from: time.Now()}
-		l, ctx := kept(t, token, func(now time.Time) (footing, bool) { return footing{confirmed: &now}, true })
+		l, ctx := kept(t, token, func(now time.Time) (basis, bool) { return basis{confirmed: &now}, true })
 		<-time.After(10 * time.Minute)
 		if !l.Fresh() || ctx.Err() != nil || len(token.short) > 0 || len(token.long) != 20 {
 			t.Errorf("fresh = %v, lost: %v, renewed %d and for long %d times", l.Fresh(), context.Cause(ctx), len(token.short), len(token.long))
@@ -114,11 +114,11 @@ func TestALeaseRestsOnTheConfirmedRecord(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began}
 		last := began.Add(time.Minute)
-		l, ctx := kept(t, token, func(now time.Time) (footing, bool) {
+		l, ctx := kept(t, token, func(now time.Time) (basis, bool) {
 			if now.After(last) {
-				return footing{}, true
+				return basis{}, true
 			}
-			return footing{confirmed: &now}, true
+			return basis{confirmed: &now}, true
 		})
 		<-time.After(time.Minute + 5*time.Second)
 		if !l.Fresh() {
@@ -141,11 +141,11 @@ func TestALongLeaseIsMadeShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		token := &cut{from: began}
-		l, _ := kept(t, token, func(now time.Time) (footing, bool) {
+		l, _ := kept(t, token, func(now time.Time) (basis, bool) {
 			if now.Sub(began) > time.Minute {
-				return footing{shorten: true}, true
+				return basis{shorten: true}, true
 			}
-			return footing{confirmed: &now}, true
+			return basis{confirmed: &now}, true
 		})
 		<-time.After(2 * time.Minute)
 		if !l.Fresh() || len(token.short) < 12 || token.short[0] > time.Minute+2*time.Second || l.isLong() {

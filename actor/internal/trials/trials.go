@@ -118,7 +118,7 @@ func (t *Trial) Look(ctx context.Context) (aside bool) {
 	}
 	if t.note = note; broken && note.Aside() {
 		t.put(ctx)
-		t.complain()
+		t.logSetAside()
 	}
 	return note.Aside()
 }
@@ -164,7 +164,7 @@ func (t *Trial) Recorded(ctx context.Context) {
 // RetriedBy returns who retried the session, until the journal records it.
 func (t *Trial) RetriedBy() jetstream.Retry { return t.retry }
 
-func (t *Trial) complain() {
+func (t *Trial) logSetAside() {
 	t.log.Error("session set aside: no node drives it until it is retried", zap.Any("broke", t.note.Broke))
 }
 
@@ -246,7 +246,7 @@ func (t *Trial) Broke(ctx context.Context, err error, unreadable bool, lease tim
 	}
 	t.put(ctx)
 	if t.note.Aside() {
-		t.complain()
+		t.logSetAside()
 	}
 	return t.note.Aside(), min(lease<<(len(t.note.Broke)-1), maxBackoff)
 }

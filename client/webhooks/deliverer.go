@@ -19,8 +19,8 @@ const (
 	takeover  = 10 * time.Second // pause after which another process may take over
 )
 
-// courier delivers the messages of one endpoint. The goroutine that calls run owns it.
-type courier struct {
+// deliverer delivers the messages of one endpoint. The goroutine that calls run owns it.
+type deliverer struct {
 	Endpoint
 
 	*Sender
@@ -36,7 +36,7 @@ type courier struct {
 }
 
 // run delivers until ctx ends or a permanent error occurs.
-func (c *courier) run(ctx context.Context) error {
+func (c *deliverer) run(ctx context.Context) error {
 	defer c.client.CloseIdleConnections()
 	for ctx.Err() == nil {
 		err := c.acquire(ctx)
@@ -65,7 +65,7 @@ func permanent(err error) bool {
 
 // acquire waits until no other process sends to the endpoint, and claims it. The first claim starts at the
 // end of the journal.
-func (c *courier) acquire(ctx context.Context) error {
+func (c *deliverer) acquire(ctx context.Context) error {
 	var seen uint64
 	var since time.Time
 	for {
@@ -95,7 +95,7 @@ func (c *courier) acquire(ctx context.Context) error {
 }
 
 // release lets another process continue at once.
-func (c *courier) release(ctx context.Context) error {
+func (c *deliverer) release(ctx context.Context) error {
 	c.report(false)
 	if c.state.Sender == "" {
 		return nil
@@ -107,7 +107,7 @@ func (c *courier) release(ctx context.Context) error {
 }
 
 // save stores the current state.
-func (c *courier) save(ctx context.Context) error {
+func (c *deliverer) save(ctx context.Context) error {
 	number, err := c.store.Save(ctx, c.Name, c.state, c.number)
 	if errors.Is(err, store.ErrConflict) { // unless an earlier attempt succeeded, and its answer was lost
 		now, there, loadErr := c.store.Load(ctx, c.Name)

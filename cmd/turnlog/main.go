@@ -50,10 +50,12 @@ func main() {
 		Exit:     os.Exit,
 		Getenv:   os.Getenv,
 		Patience: app.DefaultPatience(),
-	})))
+	}, os.Args[1:]...)))
 }
 
-func newRootCommand(a *app.App) *cobra.Command {
+// newRootCommand returns the command with its arguments. If the first one names a command, there are no others: all
+// commands with their flags take longer to make than many commands take to run. Help, completion and so on need all.
+func newRootCommand(a *app.App, args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "turnlog",
 		Short: "Run event-sourced AI-agent sessions on NATS JetStream",
@@ -76,19 +78,32 @@ brackets in the flag's help.`,
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	for _, command := range []func(*app.App) *cobra.Command{
-		talk.Run, talk.Chat, talk.Task, talk.Send, talk.Wait, talk.Fork, talk.Eval, talk.ACP,
-		deploy.Dev, deploy.Server, deploy.Gateway, deploy.Provision, deploy.Permissions, doctor.Command, top.Command, backups.Backup, backups.Restore,
-		agents.Command, agents.Models, agents.Tools, config.Command, schedule.Command, keys.Command, keys.Seal, logs.Notary, logs.Witness, webhooks.Command,
-		sessions.Command, sessions.GC, sessions.Calls, sessions.Cancel, sessions.Detach,
-		sessions.Approvals, sessions.Approve, sessions.Deny, sessions.Dead, sessions.Usage,
-		journals.Replay, journals.Bisect, journals.Diff, journals.Cassette,
-		bench.Command, bench.Torture, version,
-	} {
-		root.AddCommand(command(a))
+	all := makers()
+	if len(args) > 0 && all[args[0]] != nil {
+		root.AddCommand(all[args[0]](a))
+	} else {
+		for _, command := range all {
+			root.AddCommand(command(a))
+		}
 	}
+	root.SetArgs(args)
 	settings.Register(root, a.Getenv)
 	return root
+}
+
+// makers returns what makes each command, by its name.
+func makers() map[string]func(*app.App) *cobra.Command {
+	return map[string]func(*app.App) *cobra.Command{
+		"run": talk.Run, "chat": talk.Chat, "task": talk.Task, "send": talk.Send, "wait": talk.Wait, "fork": talk.Fork, "eval": talk.Eval, "acp": talk.ACP,
+		"dev": deploy.Dev, "server": deploy.Server, "gateway": deploy.Gateway, "provision": deploy.Provision, "permissions": deploy.Permissions,
+		"doctor": doctor.Command, "top": top.Command, "backup": backups.Backup, "restore": backups.Restore,
+		"agents": agents.Command, "models": agents.Models, "tools": agents.Tools, "config": config.Command, "schedule": schedule.Command,
+		"keys": keys.Command, "seal": keys.Seal, "notary": logs.Notary, "witness": logs.Witness, "webhooks": webhooks.Command,
+		"sessions": sessions.Command, "gc": sessions.GC, "calls": sessions.Calls, "cancel": sessions.Cancel, "detach": sessions.Detach,
+		"approvals": sessions.Approvals, "approve": sessions.Approve, "deny": sessions.Deny, "dead": sessions.Dead, "usage": sessions.Usage,
+		"replay": journals.Replay, "bisect": journals.Bisect, "diff": journals.Diff, "cassette": journals.Cassette,
+		"bench": bench.Command, "torture": bench.Torture, "version": version,
+	}
 }
 
 func version(a *app.App) *cobra.Command {

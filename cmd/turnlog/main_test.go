@@ -85,8 +85,7 @@ func unhurried() app.Patience {
 // start starts a program and does not wait for its end.
 func (p *program) start(t *testing.T, args ...string) *program {
 	t.Helper()
-	root := newRootCommand(p.app)
-	root.SetArgs(args)
+	root := newRootCommand(p.app, args...)
 	go func() { p.code <- cli.Execute(t.Context(), root) }()
 	t.Cleanup(func() {
 		if t.Failed() {

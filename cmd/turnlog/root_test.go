@@ -36,3 +36,16 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 	t.Parallel()
 	clitest.Manual(t, newRootCommand(prepare(t, nil, nil).app), cli.Execute)
 }
+
+func TestACommandIsMadeByItsName(t *testing.T) {
+	t.Parallel()
+	for name, command := range makers() {
+		if got := command(prepare(t, nil, nil).app).Name(); got != name {
+			t.Errorf("the command %s is called %s", got, name)
+		}
+		root := newRootCommand(prepare(t, nil, nil).app, name)
+		if all := root.Commands(); len(all) != 1 || all[0].Name() != name {
+			t.Errorf("to run %s, %d commands are made", name, len(all))
+		}
+	}
+}

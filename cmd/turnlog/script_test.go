@@ -95,8 +95,7 @@ func (s *script) begin(ts *testscript.TestScript, args []string) *program {
 		p.app.In = strings.NewReader("")
 	}
 	s.stdin, s.isTerm = nil, false
-	root := newRootCommand(p.app)
-	root.SetArgs(args)
+	root := newRootCommand(p.app, args...)
 	go func() { p.code <- cli.Execute(s.t.Context(), root) }()
 	return p
 }

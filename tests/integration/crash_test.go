@@ -42,7 +42,7 @@ func (fragile) OnEvent(_ context.Context, e extension.HookEvent) (extension.Acti
 		for hold := [][]byte{}; ; {
 			hold = append(hold, []byte(strings.Repeat("x", 1<<20)))
 			if heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}; len(hold)%64 == 0 {
-				if metrics.Read(heap); heap[0].Value.Uint64() > 1<<30 {
+				if metrics.Read(heap); heap[0].Value.Uint64() > 1<<28 {
 					os.Exit(137) // as the kernel does with a process in a container
 				}
 			}

@@ -59,10 +59,10 @@ type wayToEnd struct {
 func waysToEnd() []wayToEnd {
 	nothing := func(*process) {}
 	return []wayToEnd{
-		{"killed", 100, (*process).kill, nothing},
-		{"drained", 40, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
+		{"killed", 80, (*process).kill, nothing},
+		{"drained", 24, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
 		// When it resumes, it assumes that it still owns all of them.
-		{"frozen", 40, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
+		{"frozen", 24, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
 	}
 }
 

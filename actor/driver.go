@@ -90,7 +90,7 @@ func (d *driver) start(ctx context.Context) context.Context {
 	ctx, d.fail = context.WithCancelCause(ctx)
 	d.lease.Start(ctx, func() { d.fail(ErrLeaseLost) })
 	d.trial.Begin(ctx)
-	d.performer = engine.NewPerformer(ctx, d.perform, func(e *engine.PanicError) { d.fail(e) })
+	d.performer = engine.NewPerformer(ctx, d.perform, due, func(e *engine.PanicError) { d.fail(e) })
 	return ctx
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -104,9 +103,6 @@ func (d *driver) OpenModel(e loop.CallModel, v *engine.View) (model.Model, comma
 
 // Verifier returns none. Verifiers run as calls on workers, or in the clients that started the tasks.
 func (*driver) Verifier() (extension.Verifier, string) { return nil, "" }
-
-// Due returns when to report a timer.
-func (*driver) Due(e loop.ArmTimer) time.Time { return due(e) }
 
 // Publish sends a live event to clients and observers. It may be lost.
 func (d *driver) Publish(ev events.Event) {

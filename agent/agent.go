@@ -133,7 +133,7 @@ func (a *Agent) drive(ctx context.Context, s SessionConfig, caller session.Paren
 	if d.facts, err = narrowed(a.facts, s, within); err != nil {
 		return nil, err
 	}
-	d.performer = engine.NewPerformer(context.WithoutCancel(ctx), d.perform, d.panicked)
+	d.performer = engine.NewPerformer(context.WithoutCancel(ctx), d.perform, due, d.panicked)
 	if err := d.begins(ctx, s); err != nil {
 		d.performer.Cancel(err)
 		return nil, fmt.Errorf("start %s: %w", s.ID, err)

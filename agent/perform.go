@@ -18,6 +18,9 @@ func (d *driver) perform(ctx context.Context, e loop.Effect, v *engine.View) com
 	return d.agent.runner.Perform(ctx, e, v, host{d})
 }
 
+// due returns when a timer is reported.
+func due(e loop.ArmTimer) time.Time { return e.At.Std() }
+
 // host performs effects in this process, including tools.
 type host struct{ d *driver }
 
@@ -53,9 +56,6 @@ func (h host) Verifier() (extension.Verifier, string) {
 	defer h.d.mu.Unlock()
 	return h.d.verifier, h.d.agent.cfg.Root
 }
-
-// Due returns when a timer is reported.
-func (host) Due(e loop.ArmTimer) time.Time { return e.At.Std() }
 
 // Publish shows a live event to the observers. They are there from the start and miss nothing, so nothing is repeated.
 func (h host) Publish(ev events.Event) {

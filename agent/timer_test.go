@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
@@ -35,12 +34,12 @@ func TestAnEarlyTimerIsArmedAgain(t *testing.T) {
 		}
 		defer func() { _ = d.Close(context.WithoutCancel(t.Context())) }()
 		early := 0
-		d.performer = engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, v *engine.View) commands.Command {
-			if e, ok := e.(loop.ArmTimer); ok && early < 3 {
+		d.performer = engine.NewPerformer(t.Context(), d.perform, func(e loop.ArmTimer) time.Time {
+			if early < 3 {
 				early++
-				return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
+				return time.Now()
 			}
-			return d.perform(ctx, e, v)
+			return due(e)
 		}, d.panicked)
 		res, err := session.New(d, session.Config{}).RunText(t.Context(), "go")
 		if err != nil || res.Response != "done" || early != 3 {

@@ -160,7 +160,7 @@ func TestAMutatorThatMustStopStillReports(t *testing.T) {
 		p := engine.NewPerformer(t.Context(), func(ctx context.Context, e loop.Effect, _ *engine.View) commands.Command {
 			<-ctx.Done()
 			return commands.ReportMutation{Finished: events.MutationFinished{Error: context.Cause(ctx).Error()}}
-		}, nil)
+		}, nil, nil)
 		e := loop.RunMutator{Turn: "turn-1", Round: 1, Mutator: "editor", Point: "before_model"}
 		if started {
 			synced(t, p, []loop.Effect{e})

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
-	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/model"
 )
@@ -55,8 +53,6 @@ type Host interface {
 	// Verifier returns the verifier of the open task if it is a function, else nil, and the
 	// directory where verifiers run.
 	Verifier() (extension.Verifier, string)
-	// Due returns when to report a timer.
-	Due(e loop.ArmTimer) time.Time
 	// Publish sends a live event, which may be lost.
 	Publish(ev events.Event)
 }
@@ -88,8 +84,8 @@ func (r *Runner) Perform(ctx context.Context, e loop.Effect, v *View, h Host) co
 		return r.RunHooks(ctx, e, v)
 	case loop.RunMutator:
 		return r.Mutate(ctx, e, v)
-	case loop.ArmTimer:
-		return wait(ctx, e, h.Due(e))
+	case loop.ArmTimer: // the performer reports it
+		return nil
 	case loop.Recall:
 		return r.Recall(ctx, e)
 	case loop.StoreMemory:
@@ -112,12 +108,4 @@ func stops(e loop.Effect) loop.Effect {
 		return loop.Verify{Task: e.Task, Attempt: e.Attempt}
 	}
 	return nil
-}
-
-// wait reports a timer when it is due.
-func wait(ctx context.Context, e loop.ArmTimer, due time.Time) commands.Command {
-	if !pause.For(ctx, max(time.Until(due), time.Millisecond)) {
-		return nil
-	}
-	return commands.ReportTimer{Kind: e.Kind, ID: e.ID}
 }

@@ -21,6 +21,7 @@ type Report struct {
 // done twice. Only one goroutine at a time may call its methods, except Cancel.
 type Performer struct {
 	perform  func(context.Context, loop.Effect, *View) commands.Command
+	due      func(loop.ArmTimer) time.Time
 	panicked func(*PanicError)
 	reports  chan Report
 	idle     chan effect // to goroutines that wait for one
@@ -49,13 +50,14 @@ type run struct {
 
 // NewPerformer returns a performer whose effects end with ctx. perform performs one effect, in
 // its own goroutine, and returns its report, or nil if there is none. If it panics, panicked is
-// called.
+// called. The performer itself reports timers, each when it is due.
 func NewPerformer(
-	ctx context.Context, perform func(context.Context, loop.Effect, *View) commands.Command, panicked func(*PanicError),
+	ctx context.Context, perform func(context.Context, loop.Effect, *View) commands.Command,
+	due func(loop.ArmTimer) time.Time, panicked func(*PanicError),
 ) *Performer {
 	root, cancel := context.WithCancelCause(ctx)
 	return &Performer{
-		perform: perform, panicked: panicked,
+		perform: perform, due: due, panicked: panicked,
 		reports: make(chan Report), idle: make(chan effect), running: make(map[string]*run), root: root, cancel: cancel,
 	}
 }
@@ -80,12 +82,7 @@ func (p *Performer) Sync(owed []loop.Effect, ready func() (*View, error)) error 
 				}
 				ready = nil
 			}
-			if s := stops(e); s != nil && p.Has(s.Identity()) {
-				p.Skip(id)
-				r = p.running[id]
-			} else {
-				r = p.start(id, e, view)
-			}
+			r = p.start(id, e, view)
 		}
 		if m, ok := e.(loop.RunMutator); ok && m.Stop {
 			r.cancel(ErrStop) // it stays owed until it has reported its outcome
@@ -152,16 +149,38 @@ func (p *Performer) Skip(id string) {
 }
 
 func (p *Performer) start(id string, e loop.Effect, v *View) *run {
-	ctx, cancel := context.WithCancelCause(p.root)
-	r := &run{id: id, cancel: cancel, done: make(chan struct{})}
+	if s := stops(e); s != nil && p.Has(s.Identity()) {
+		p.Skip(id)
+		return p.running[id]
+	}
+	r := &run{id: id, done: make(chan struct{})}
 	p.running[id] = r
-	x := effect{e, r, ctx, v}
+	if t, ok := e.(loop.ArmTimer); ok {
+		p.arm(r, t)
+		return r
+	}
+	x := effect{e, r, nil, v}
+	x.ctx, r.cancel = context.WithCancelCause(p.root)
 	select {
 	case p.idle <- x:
 	default:
 		go p.serve(x)
 	}
 	return r
+}
+
+// arm reports a timer when it is due. Most timers are deadlines of calls that end earlier, so it takes no
+// goroutine.
+func (p *Performer) arm(r *run, e loop.ArmTimer) {
+	t := time.AfterFunc(max(time.Until(p.due(e)), time.Millisecond), func() {
+		defer close(r.done)
+		p.deliver(Report{Cause: r.id, Command: commands.ReportTimer{Kind: e.Kind, ID: e.ID}})
+	})
+	r.cancel = func(error) {
+		if t.Stop() {
+			close(r.done)
+		}
+	}
 }
 
 // linger is how long a goroutine waits for another effect. A new goroutine must first grow its stack,

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/turnlog/turnlog/commands"
+	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/loop"
 )
@@ -38,7 +39,7 @@ func host(ctx context.Context) *hosted {
 			h.note(func() { h.stopped = append(h.stopped, context.Cause(ctx)) })
 			return nil
 		}
-	}, nil)
+	}, nil, nil)
 	return h
 }
 
@@ -142,7 +143,7 @@ func TestEffectsStopTogether(t *testing.T) {
 			<-ctx.Done()
 			<-time.After(time.Second) // of the bubble's clock
 			return nil
-		}, nil)
+		}, nil, nil)
 		synced(t, p, []loop.Effect{recall("a"), recall("b"), recall("c")})
 		began := time.Now()
 		p.Stop(engine.ErrStop, nil)
@@ -169,5 +170,41 @@ func TestAnEffectOfThisHostReportsItsOwnStop(t *testing.T) {
 		}
 		elsewhere.Cancel(errors.New("over"))
 		synctest.Wait()
+	})
+}
+
+func TestATimerIsReportedWhenItIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := func(e loop.ArmTimer) time.Time { return e.At.Std().Add(time.Minute) }
+		p := engine.NewPerformer(t.Context(), func(context.Context, loop.Effect, *engine.View) commands.Command {
+			t.Error("a timer is performed")
+			return nil
+		}, due, nil)
+		began := time.Now()
+		timer := loop.ArmTimer{Kind: commands.TimerDeadline, ID: "t1/r1/c1", At: content.TimeOf(began.Add(time.Hour))}
+		other := timer
+		other.ID = "t1/r1/c2"
+		synced(t, p, []loop.Effect{timer, other})
+		synced(t, p, []loop.Effect{timer})
+		want := engine.Report{Cause: timer.Identity(), Command: commands.ReportTimer{Kind: timer.Kind, ID: timer.ID}}
+		if got := <-p.Reports(); got != want || time.Since(began) != time.Hour+time.Minute {
+			t.Errorf("after %v: %+v, want %+v", time.Since(began), got, want)
+		}
+		synctest.Wait()
+		if !p.Done(timer.Identity()) || p.Has(other.Identity()) {
+			t.Error("the reported timer is not done, or the other one is known")
+		}
+		p.Forget(timer.Identity())
+		timer.At = content.TimeOf(time.Now().Add(-time.Hour)) // overdue
+		synced(t, p, []loop.Effect{timer})
+		synctest.Wait()
+		if stopped := p.Stop(engine.ErrStop, nil); len(stopped) != 1 {
+			t.Errorf("stopped %v", stopped)
+		}
+		select {
+		case r := <-p.Reports():
+			t.Errorf("a stopped timer is reported: %+v", r)
+		case <-time.After(2 * time.Hour):
+		}
 	})
 }

@@ -143,7 +143,7 @@ func TestAPanicInAnEffectIsPassedOn(t *testing.T) {
 	t.Parallel()
 	caught := make(chan *engine.PanicError, 1)
 	p := engine.NewPerformer(t.Context(), func(context.Context, loop.Effect, *engine.View) commands.Command { panic("broken effect") },
-		func(e *engine.PanicError) { caught <- e })
+		nil, func(e *engine.PanicError) { caught <- e })
 	synced(t, p, []loop.Effect{recall("a")})
 	if e := <-caught; e.During != "recall/a" || e.Value != "broken effect" || !strings.Contains(string(e.Stack), "session_test.go") {
 		t.Errorf("it is %+v", e)

@@ -23,7 +23,7 @@ func TestStopKeepsTheReportsOfOtherEffects(t *testing.T) {
 				}
 				<-ctx.Done()
 				return commands.ReportRecall{}
-			}, nil)
+			}, nil, nil)
 			synced(t, p, []loop.Effect{recall("kept"), recall("stopped")})
 			synctest.Wait()
 			stopped := p.Stop(errors.New("host gives up"), func(id string) bool { return id == "recall/kept" })

@@ -51,9 +51,15 @@ func open(t *testing.T, cfg Config) *terminal {
 			t.Logf("%q", out)
 		}
 	})
+	opened := &terminal{c, t, out, keys}
+	opened.ready()
+	return opened
+}
+
+// ready makes the terminal wait for input, after it has what was written before: keys could overtake that.
+func (c *terminal) ready() {
 	c.Ready(true)
 	c.settle()
-	return &terminal{c, t, out, keys}
 }
 
 func (c *terminal) press(keys string) {
@@ -196,7 +202,7 @@ func TestATerminalIsResizedInTheMiddleOfAReply(t *testing.T) {
 	_, _ = io.WriteString(c.Replies(), words+"half a")
 	resize(60)
 	_, _ = io.WriteString(c.Replies(), " sentence.")
-	c.Ready(true)
+	c.ready()
 	c.press("next")
 	c.expect("next")
 	got := c.printed()
@@ -258,7 +264,7 @@ func TestAQuestionMayEndWithoutAnAnswer(t *testing.T) {
 	c := open(t, Config{})
 	_, _ = io.WriteString(c.Questions(), "Run it? ")
 	_, _ = io.WriteString(c.Notes(), "\ndecided elsewhere\n")
-	c.Ready(true)
+	c.ready()
 	c.press("next")
 	c.expect("next")
 	if got, want := strings.Join(c.printed(), "|"), "Run it?|decided elsewhere|> next"; got != want {

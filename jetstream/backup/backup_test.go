@@ -429,7 +429,8 @@ func TestASessionWhoseEndCannotBeReadIsNotLost(t *testing.T) {
 	}
 }
 
-// TestARestoreThatIsKilledAnywhereIsRepeated kills a restore before each of its steps, and begins again.
+// TestARestoreThatIsKilledAnywhereIsRepeated kills a restore before its first step, the next one before its second step, and so
+// on. Each begins with what the killed one left, and does the step before which that was killed. The last one completes.
 func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 	t.Parallel()
 	old := provisioned(t)
@@ -437,32 +438,31 @@ func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 	write(t, old, "s2", claim(1), text("one"))
 	dir, _ := create(t, old)
 	killed := errors.New("killed")
-	steps, first := 0, "" // the first stream that is created
-	var mu sync.Mutex     // some steps are taken at the same time
+	var steps []string
+	var mu sync.Mutex // some steps are taken at the same time
 	_, err := Restore(t.Context(), provisioned(t), dir, Options{before: func(step string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if steps++; first == "" && strings.HasPrefix(step, "create ") {
-			first = step
-		}
+		steps = append(steps, step)
 		return nil
 	}})
 	must(t, err)
-	for at := range steps {
-		cell, n, step := provisioned(t), 0, ""
+	first := slices.IndexFunc(steps, func(step string) bool { return strings.HasPrefix(step, "create ") }) // the first stream that is created
+	if streams := len(layout.New(old.Namespace()).Streams()); first != streams || len(steps) < 2*streams+4 {
+		t.Fatalf("steps: %v", steps)
+	}
+	cell := provisioned(t)
+	for at, step := range steps {
 		_, err := Restore(t.Context(), cell, dir, Options{before: func(name string) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if n++; n > at {
-				step = name
+			if name == step {
 				return killed
 			}
 			return nil
 		}})
 		if !errors.Is(err, killed) {
-			t.Fatalf("step %d: %v", at, err)
+			t.Fatalf("before %q: %v", step, err)
 		}
-		begun := !strings.HasPrefix(step, "delete ") && step != first // so that it has a stream
+		begun := at > first // so that it has a stream
 		if err := admin.Of(cell).Check(t.Context()); begun != errors.Is(err, admin.ErrRestoring) || err == nil && step != "delete TURNLOG_JOURNAL" {
 			t.Errorf("killed before %q, a program finds: %v", step, err)
 		}
@@ -471,16 +471,16 @@ func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 				t.Errorf("killed before %q, provisioned: %v", step, err)
 			}
 		}
-		if report := restoreInto(t, cell, dir); report.Sessions != 2 {
-			t.Errorf("killed before %q: %+v", step, report)
-		}
-		must(t, admin.Of(cell).Check(t.Context()))
-		if got := entries(t, cell, "s2"); len(got) != 3 || got[2].Entry.Epoch != 2 {
-			t.Errorf("killed before %q: %d entries", step, len(got))
-		}
-		if has, err := Restores(t.Context(), cell); len(has) != 1 || err != nil {
-			t.Errorf("killed before %q: restores %+v, %v", step, has, err)
-		}
+	}
+	if report := restoreInto(t, cell, dir); report.Sessions != 2 {
+		t.Errorf("%+v", report)
+	}
+	must(t, admin.Of(cell).Check(t.Context()))
+	if got := entries(t, cell, "s2"); len(got) != 3 || got[2].Entry.Epoch != 2 {
+		t.Errorf("%d entries", len(got))
+	}
+	if has, err := Restores(t.Context(), cell); len(has) != 1 || err != nil {
+		t.Errorf("restores %+v, %v", has, err)
 	}
 }
 

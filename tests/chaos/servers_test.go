@@ -201,7 +201,7 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	await(t, urlsOf(servers))
 	killed, c := 0, &traffic{t: t}
 	r := survives(t.Context(), t, torture.Config{
-		Seed: *seed, Duration: *duration, Sessions: *sessions, Servers: &natscli.Flags{Server: urlsOf(servers)}, Replicas: 3,
+		Seed: *seed, Duration: *duration, Sessions: max(1, *sessions/3), Servers: &natscli.Flags{Server: urlsOf(servers)}, Replicas: 3,
 		Kinds:    []torture.Kind{torture.ConnectionsCut, torture.NodeKilled, torture.WorkerKilled},
 		Workload: torture.Workload{Node: actor.Config{Metrics: c}},
 		Clients:  []func(context.Context, *cell.Process){func(ctx context.Context, _ *cell.Process) { killed = c.killLeaders(ctx, servers) }},

@@ -20,43 +20,44 @@ import (
 // family is session s, its forks a and b, and the fork c of a, in a state.
 type family struct {
 	name  string
-	bring func(t *testing.T, url string) // into the state
-	open  string                         // session that is not at rest; "": none
-	gone  bool                           // s has its tombstone
+	bring func(t *testing.T, url string, f family) // into the state
+	open  string                                   // session that is not at rest; "": none
+	gone  bool                                     // s has its tombstone
+
+	flag   string // with which s is deleted
+	prefix string // of the names of the sessions
 }
 
-func families() []family {
-	asks := func(id string) func(*testing.T, string) {
-		return func(t *testing.T, url string) {
-			t.Helper()
-			if code := at(t, url, "send", id, "--wait", "Greet").end(t); code == cli.CodeOK {
-				t.Fatal("nothing waits for an approval")
-			}
+func families() (all []family) {
+	asks := func(t *testing.T, url string, f family) {
+		t.Helper()
+		if code := at(t, url, "send", f.prefix+f.open, "--wait", "Greet").end(t); code == cli.CodeOK {
+			t.Fatal("nothing waits for an approval")
 		}
 	}
-	expires := func(t *testing.T, url string) {
+	expires := func(t *testing.T, url string, f family) {
 		t.Helper()
 		cell := cellAt(t, url)
 		persist(t, "it expires", func() bool { // its driver may just leave
-			last, err := cell.Journal().Last(t.Context(), "s")
+			last, err := cell.Journal().Last(t.Context(), f.id("s"))
 			if err == nil {
 				_, err = admin.Of(cell).Delete(t.Context(), last, events.SessionDeleted{By: "gc", Expired: true})
 			}
 			return err == nil
 		})
 	}
-	return []family{
-		{name: "at rest", bring: func(*testing.T, string) {}},
-		{name: "waits for an approval", bring: asks("s"), open: "s"},
-		{name: "a fork waits for an approval", bring: asks("b"), open: "b"},
-		{name: "a fork of a fork waits for an approval", bring: asks("c"), open: "c"},
-		{name: "closed", bring: func(t *testing.T, url string) {
+	for i, f := range []family{
+		{name: "at rest", bring: func(*testing.T, string, family) {}},
+		{name: "waits for an approval", bring: asks, open: "s"},
+		{name: "a fork waits for an approval", bring: asks, open: "b"},
+		{name: "a fork of a fork waits for an approval", bring: asks, open: "c"},
+		{name: "closed", bring: func(t *testing.T, url string, f family) {
 			t.Helper()
 			c, err := client.Open(clitest.Dial(t, url), "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := c.Attach(t.Context(), "s")
+			s, err := c.Attach(t.Context(), f.id("s"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,44 +66,29 @@ func families() []family {
 			}
 			_ = s.Close(t.Context())
 		}},
-		{name: "expired", gone: true, bring: func(t *testing.T, url string) {
+		{name: "expired", gone: true, bring: func(t *testing.T, url string, f family) {
 			t.Helper()
-			expires(t, url)
-			if _, err := admin.Of(cellAt(t, url)).Clear(t.Context(), "s"); err != nil {
+			expires(t, url, f)
+			if _, err := admin.Of(cellAt(t, url)).Clear(t.Context(), f.id("s")); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		{name: "expiring", gone: true, bring: expires}, // gc was interrupted
+	} {
+		for _, f.flag = range []string{"--with-forks", "--keep-forks"} {
+			f.prefix = fmt.Sprintf("%d%s-", i, strings.Trim(f.flag, "-"))
+			all = append(all, f)
+		}
 	}
+	return all
 }
+
+// id returns the name of one of the sessions s, a, b and c.
+func (f family) id(name string) content.SessionID { return content.SessionID(f.prefix + name) }
 
 // In each state, also in a deployment that was restored from a backup, a session with forks is deleted as the flags say, or nothing is.
 func TestASessionWithForksIsDeletedInEveryState(t *testing.T) {
 	t.Parallel()
-	for _, f := range families() {
-		for _, restored := range []bool{false, true} {
-			for _, flag := range []string{"--with-forks", "--keep-forks"} {
-				t.Run(fmt.Sprintf("%s, restored %v, %s", f.name, restored, flag), func(t *testing.T) {
-					t.Parallel()
-					url := f.start(t, restored)
-					if !f.gone {
-						f.refused(t, url, "", "session s is not deleted: it has forks, which contain its history: a, b: ")
-					}
-					if f.open == "s" || f.open != "" && flag == "--with-forks" {
-						f.refused(t, url, flag, "session "+f.open+" is not deleted: turn-")
-						succeed(t, url, "cancel", f.open)
-						awaitEvents(t, url, content.SessionID(f.open), events.KindTurnFinished, map[bool]int{true: 2, false: 1}[f.open == "s"])
-					}
-					f.deleted(t, url, flag)
-				})
-			}
-		}
-	}
-}
-
-// start starts a deployment with the family.
-func (f family) start(t *testing.T, restored bool) (url string) {
-	t.Helper()
 	cfg := node()
 	cfg.Effects = engine.Config{Permissions: askFirst{}}
 	serve := func() (string, *cli.Cell) {
@@ -114,28 +100,65 @@ func (f family) start(t *testing.T, restored bool) (url string) {
 		t.Fatal(err)
 	}
 	stop := hostOn(t, cell, cfg, greet(t))
-	model := scripted(t, "replies: [{text: Hello.}, {calls: [{name: greet}]}, {text: Done.}]\nrepeat: true\n")
-	succeed(t, url, "run", "--session", "s", "--model", model, "hello")
-	succeed(t, url, "fork", "s", "--session", "a")
-	succeed(t, url, "fork", "s", "--session", "b")
-	succeed(t, url, "fork", "a", "--session", "c")
-	f.bring(t, url)
-	if !restored {
-		return url
-	}
+	t.Run("begin", func(t *testing.T) {
+		for _, f := range families() {
+			t.Run(f.name+", "+f.flag, func(t *testing.T) {
+				t.Parallel()
+				f.begin(t, url)
+			})
+		}
+	})
 	backup := filepath.Join(t.TempDir(), "backup")
 	succeed(t, url, "backup", backup)
+	deleted := func(url string, restored bool) {
+		t.Helper()
+		t.Run(fmt.Sprintf("restored %v", restored), func(t *testing.T) {
+			for _, f := range families() {
+				t.Run(f.name+", "+f.flag, func(t *testing.T) {
+					t.Parallel()
+					f.ends(t, url)
+				})
+			}
+		})
+	}
+	deleted(url, false)
 	stop()
 	url, cell = serve()
 	succeed(t, url, "restore", backup)
 	hostOn(t, cell, cfg, greet(t))
-	return url
+	deleted(url, true)
+}
+
+// ends has s deleted, once its state and the flag permit it.
+func (f family) ends(t *testing.T, url string) {
+	t.Helper()
+	s := f.prefix + "s"
+	if !f.gone {
+		f.refused(t, url, "", fmt.Sprintf("session %s is not deleted: it has forks, which contain its history: %sa, %sb: ", s, f.prefix, f.prefix))
+	}
+	if f.open == "s" || f.open != "" && f.flag == "--with-forks" {
+		f.refused(t, url, f.flag, "session "+f.prefix+f.open+" is not deleted: turn-")
+		succeed(t, url, "cancel", f.prefix+f.open)
+		awaitEvents(t, url, f.id(f.open), events.KindTurnFinished, map[bool]int{true: 2, false: 1}[f.open == "s"])
+	}
+	f.deleted(t, url)
+}
+
+// begin makes the sessions and brings them into the state.
+func (f family) begin(t *testing.T, url string) {
+	t.Helper()
+	model := scripted(t, "replies: [{text: Hello.}, {calls: [{name: greet}]}, {text: Done.}]\nrepeat: true\n")
+	succeed(t, url, "run", "--session", f.prefix+"s", "--model", model, "hello")
+	succeed(t, url, "fork", f.prefix+"s", "--session", f.prefix+"a")
+	succeed(t, url, "fork", f.prefix+"s", "--session", f.prefix+"b")
+	succeed(t, url, "fork", f.prefix+"a", "--session", f.prefix+"c")
+	f.bring(t, url, f)
 }
 
 // refused checks that nothing is deleted.
 func (f family) refused(t *testing.T, url, flag, why string) {
 	t.Helper()
-	p := at(t, url, strings.Fields("sessions rm s "+flag)...)
+	p := at(t, url, strings.Fields("sessions rm "+f.prefix+"s "+flag)...)
 	if code := p.end(t); code != cli.CodeFailed || !strings.Contains(p.err.String(), why) {
 		t.Errorf("sessions rm exits with %d: %s", code, p.err)
 	}
@@ -143,19 +166,19 @@ func (f family) refused(t *testing.T, url, flag, why string) {
 }
 
 // deleted deletes s. The forks that are kept lose nothing.
-func (f family) deleted(t *testing.T, url, flag string) {
+func (f family) deleted(t *testing.T, url string) {
 	t.Helper()
-	succeed(t, url, "sessions", "rm", "s", flag, "--keep-blobs")
-	if flag == "--with-forks" {
+	succeed(t, url, "sessions", "rm", f.prefix+"s", f.flag, "--keep-blobs")
+	if f.flag == "--with-forks" {
 		f.left(t, url, "")
 		return
 	}
 	f.left(t, url, "abc")
 	for _, id := range []string{"a", "b", "c"} {
 		if id == f.open {
-			succeed(t, url, "approve", id, "call_2_1")
-			succeed(t, url, "wait", id)
-		} else if out := succeed(t, url, "send", id, "--wait", "--yes", "Go on"); out != "Done.\n" {
+			succeed(t, url, "approve", f.prefix+id, "call_2_1")
+			succeed(t, url, "wait", f.prefix+id)
+		} else if out := succeed(t, url, "send", f.prefix+id, "--wait", "--yes", "Go on"); out != "Done.\n" {
 			t.Errorf("fork %s says %q", id, out)
 		}
 	}
@@ -166,9 +189,9 @@ func (f family) left(t *testing.T, url, want string) {
 	t.Helper()
 	cell := cellAt(t, url)
 	var left strings.Builder
-	for _, id := range []content.SessionID{"s", "a", "b", "c"} {
+	for _, id := range []string{"s", "a", "b", "c"} {
 		entries, deleted := 0, false
-		for rec, err := range cell.Journal().Read(t.Context(), id, 0) {
+		for rec, err := range cell.Journal().Read(t.Context(), f.id(id), 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,9 +199,9 @@ func (f family) left(t *testing.T, url, want string) {
 			_, deleted = events.DeletionOf(rec.Entry)
 		}
 		if !deleted {
-			left.WriteString(string(id))
+			left.WriteString(id)
 		} else if entries != 1 {
-			t.Errorf("session %s is deleted, and has %d entries", id, entries)
+			t.Errorf("session %s%s is deleted, and has %d entries", f.prefix, id, entries)
 		}
 	}
 	if left.String() != want {

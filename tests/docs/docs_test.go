@@ -37,6 +37,16 @@ var build = sync.OnceValues(func() (dir string, err error) {
 	return clitest.Build(context.Background(), "./cmd/...", "./examples/...")
 })
 
+// caches are where the go command keeps what it has built and fetched.
+var caches = sync.OnceValues(func() (env []string, err error) {
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY"}
+	out, err := exec.CommandContext(context.Background(), "go", append([]string{"env"}, names...)...).Output()
+	for i, value := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		env = append(env, names[i]+"="+value)
+	}
+	return env, err
+})
+
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
 	t.Parallel()
 	dir, err := build()
@@ -124,13 +134,11 @@ func (r *reader) prepare(t *testing.T, binaries, text string) {
 	// What "go run" would build here was built before.
 	write(t, filepath.Join(bin, "go"), "#!/bin/sh\n[ \"$1\" = run ] || exec "+real+" \"$@\"\nprogram=$(basename \"$2\")\nshift 2\nexec "+binaries+"/\"$program\" \"$@\"\n", 0o700)
 	r.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home + "/.config", "TMPDIR=" + r.temp, "PATH=" + bin + ":" + binaries + ":" + os.Getenv("PATH")}
-	caches, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY").Output()
+	kept, err := caches()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, value := range strings.Split(strings.TrimSpace(string(caches)), "\n") {
-		r.env = append(r.env, []string{"GOCACHE=", "GOMODCACHE=", "GOPATH=", "GOPROXY="}[i]+value)
-	}
+	r.env = append(r.env, kept...)
 	switch r.servers {
 	case 0:
 	case 1:

@@ -72,7 +72,7 @@ func TestAUserDeletesAndRetriesOnlyUnderItsName(t *testing.T) {
 
 // TestATombstoneHasTheNameThatTheServerVerified has kim, who claims to be lee, delete a session.
 func TestATombstoneHasTheNameThatTheServerVerified(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		ctx := c.ctx
 		deletes := func(name string, s content.SessionID, at func(*journal.Record)) (events.Deletion, error) {
 			keeper := c.open(name)
@@ -118,7 +118,7 @@ func TestATombstoneHasTheNameThatTheServerVerified(t *testing.T) {
 
 // TestARetryHasTheNameThatTheServerVerified has ada, who claims to be bob, retry a session that is set aside.
 func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		w, node := c.person("client"), c.world("driver").Node(actor.Config{Name: "n1"})
 		for name, want := range map[string]string{"ada": "ada (claims to be bob)", "approver": "bob (claimed)"} {
 			id := content.SessionID("s-" + name)
@@ -222,7 +222,7 @@ func TestNoReplyBearsAnotherName(t *testing.T) {
 // TestJournalsHaveTheNamesThatTheServerVerified has two users work on a session. One of them claims to be
 // the other, and opens a session in that name that the policy would not allow it.
 func TestJournalsHaveTheNamesThatTheServerVerified(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		ada, bob := c.person("ada"), c.person("bob")
 		var err error
 		if bob.Client, err = client.Open(bob.Conn, "", client.WithName("ada")); err != nil {

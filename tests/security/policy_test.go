@@ -103,7 +103,7 @@ func TestAClientRunsNoCommandUnasked(t *testing.T) {
 }
 
 func TestAClientRunsNoVerifierUnasked(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		w := c.person("client")
 		var ran atomic.Int64
 		gate, err := tool.Func(loop.VerifierTool, "Runs a verifier.", func(context.Context, struct {

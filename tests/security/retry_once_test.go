@@ -17,7 +17,7 @@ import (
 // Two users retry a session before a node sees either: the last retry is recorded, and the first one has no effect
 // later.
 func TestARetryIsRecordedOnce(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		w, node := c.person("client"), c.world("driver").Node(actor.Config{Name: "n1"})
 		id := content.SessionID("s")
 		s := w.Start(id, "replies:\n  - text: done\n    repeat: true\n")

@@ -36,7 +36,7 @@ func plan(name string, every time.Duration) schedule.Schedule {
 }
 
 func TestASchedulersRoleIsEnoughForSchedules(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		s, w := c.person("scheduler"), c.person("client")
 		node := c.world("driver").Node(actor.Config{Name: "n1"})
 		if err := s.Client.Schedule(c.ctx, plan("often", time.Minute), false); err != nil {
@@ -114,7 +114,7 @@ func TestAUserSchedulesOnlyUnderItsName(t *testing.T) {
 // TestAScheduleBearsTheNameOfItsUser has ada, who claims to be bob, start sessions, and replace and remove bob's
 // schedule.
 func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		ada, bob, admin := c.person("ada"), c.person("bob"), c.person("scheduler")
 		node := c.world("driver").Node(actor.Config{Name: "n1"})
 		hers, his, old := plan("hers", time.Minute), plan("his", time.Hour), plan("old", time.Minute)
@@ -184,7 +184,7 @@ func TestAScheduleBearsTheNameOfItsUser(t *testing.T) {
 // TestNoScheduleBearsAnotherName has ada's schedules fire onto every subject of bob's schedules, with the same
 // content.
 func TestNoScheduleBearsAnotherName(t *testing.T) {
-	bubble(t, func(c *cell) {
+	inEachLayout(t, func(_ *testing.T, c *cell) {
 		ada, bob := c.person("ada"), c.person("bob")
 		his := plan("his", 24*time.Hour)
 		his.By = "bob"

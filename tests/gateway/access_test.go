@@ -231,11 +231,12 @@ func TestALinkOfAnotherSiteDoesNotChangeWhoABrowserIs(t *testing.T) {
 func TestAReaderThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
-		defer w.drive().Drain(w.T)
+		node := w.drive()
 		g := w.gateway()
 		defer g.stop()
 		id := g.open(map[string]any{"text": strings.Repeat("long ", 20_000)})
-		w.Until(id, events.KindTurnFinished)
+		w.Until(id, events.KindParked)
+		node.Drain(w.T)
 		readers := make(map[string]net.Conn)
 		for _, path := range []string{"", "/transcript", "/entries", "/events", "/export"} {
 			conn, err := g.pipe.dial(w.Ctx, "", "")

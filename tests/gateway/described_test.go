@@ -14,6 +14,12 @@ import (
 	"github.com/turnlog/turnlog/gateway"
 )
 
+// described is the description of all gateways here: their settings do not change it.
+var described struct {
+	once sync.Once
+	description
+}
+
 // description is the document of GET /openapi.json, against which every answer in these tests is checked.
 type description struct {
 	paths   *http.ServeMux // finds the path in the description

@@ -71,7 +71,7 @@ func (p *issuer) atProvider(t testing.TB, a answer) string {
 func TestAPersonOfAProviderUsesThePage(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {
-		defer w.drive().Drain(w.T)
+		node := w.drive()
 		p := newIssuer(w.T)
 		one, two := w.gateway(p.admits(w.T)), w.gateway(p.admits(w.T))
 		defer one.stop()
@@ -99,6 +99,7 @@ func TestAPersonOfAProviderUsesThePage(t *testing.T) {
 		}
 		id := one.open(map[string]any{"text": "hi"}, keep)
 		w.Until(id, events.KindParked)
+		node.Drain(w.T)
 		if a := one.ok(http.MethodGet, "/api/sessions/"+string(id)+"/entries", nil, keep); !strings.Contains(string(a.body), `"by":"ada@example.com"`) {
 			t.Errorf("the journal does not say who asked: %s", a.body)
 		}

@@ -57,8 +57,7 @@ type service struct {
 	nats *nats.Conn
 	pipe *pipes
 
-	described description
-	stop      func()
+	stop func()
 }
 
 // gateway runs a gateway, with a connection to NATS of its own.
@@ -82,7 +81,7 @@ func (w *world) gateway(change ...func(*gateway.Config)) *service {
 	}
 	ctx, cancel := context.WithCancel(w.Ctx)
 	s := &service{w: w, nats: nc, pipe: newPipes()}
-	s.described.read(w.T, g)
+	described.once.Do(func() { described.read(w.T, g) })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -264,7 +263,7 @@ func (s *service) do(method, path string, body any, change ...request) answer {
 		s.w.T.Fatalf("%s %s: %v", method, path, err)
 	}
 	a := answer{resp.StatusCode, resp.Header, raw}
-	s.described.check(s.w.T, resp.Request, a)
+	described.check(s.w.T, resp.Request, a)
 	return a
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/tool"
-	"github.com/turnlog/turnlog/tool/fs"
 )
 
 // flipped is a policy that redirects a link after a number of judgments, as a concurrent command can.
@@ -63,7 +62,6 @@ func lead(t *testing.T, name string, in args, after int, rules permission.PathRu
 	t.Helper()
 	k := newKit(t, map[string]string{"open/k": "before\n", "open/d/x": "", "guarded/k": "before\nsecret\n", "guarded/d/x": "", "guarded/secret": "secret"})
 	k.link(t, "open", "link")
-	k.open(t, fs.Options{Write: true})
 	p, err := permission.NewPaths(k.root, rules)
 	if err != nil {
 		t.Fatal(err)

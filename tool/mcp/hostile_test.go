@@ -197,7 +197,7 @@ func TestAnErrorWithoutEndIsCut(t *testing.T) {
 // The SDK keeps what was last read from each URI, also if it may not be used again. The test is not
 // parallel: it measures the heap.
 func TestResourcesThatWereReadAreNotKept(t *testing.T) {
-	const reads = 16
+	const reads = 8
 	m := open(t, Config{Servers: []Server{programServer(t, "x", "big")}})
 	ready(t, m)
 	read := named(t, m, "mcp_x_read_resource")

@@ -32,59 +32,54 @@ func TestConformance(t *testing.T) {
 	for _, sc := range load(t) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			whole := make(map[string][]journal.Record)
-			for _, sh := range shapes() {
-				if sc.NotIn[sh.name] != "" {
-					continue
-				}
-				t.Run(sh.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { whole[sh.name] = run(t, sc, sh, tried, false) })
-				})
-			}
-			for _, name := range []string{"deployment", "local"} {
-				if sc.NotIn["crash"] == "" && sc.NotIn[name] == "" && sc.NotIn[name+" crash"] == "" {
-					crashes(t, sc, name, whole[name], tried)
+			for _, sh := range local() {
+				if sc.NotIn[sh.name] == "" {
+					t.Run(sh.name, func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { run(t, sc, sh, tried, false) })
+					})
 				}
 			}
+			t.Run("deployment", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { deployments(t, sc, tried) })
+			})
 		})
 	}
 }
 
-// crashes plays a scenario once for each append of the journal that a shape had, and kills the node after that
-// append. The sessions share a server and its streams: creating them for each session took a fifth of the
-// time.
-func crashes(t *testing.T, sc *scenario, name string, whole []journal.Record, tried *prefixes) {
+// deployments plays a scenario in each shape of deployment. It plays it without a crash, and then once for each append
+// of the journal that it had, and kills the node after that append. The sessions share a server and its streams:
+// creating them for each session took a fifth of the time.
+func deployments(t *testing.T, sc *scenario, tried *prefixes) {
 	t.Helper()
-	var after []int
-	for n := 1; n <= len(whole); n++ {
-		if !tried.died(sc, name, whole[:n]) {
-			after = append(after, n)
+	on, doing := newSite(t.Context(), t), ""
+	defer func() {
+		if t.Failed() {
+			t.Log("that was " + doing)
+		}
+	}()
+	for _, sh := range on.shapes() {
+		if sc.NotIn[sh.name] != "" {
+			continue
+		}
+		doing = sh.name
+		whole := run(t, sc, sh, tried, false)
+		on.clear()
+		for n := 1; n <= len(whole) && !t.Failed() && sc.NotIn["crash"] == "" && sc.NotIn[sh.name+" crash"] == ""; n++ {
+			if tried.died(sc, sh.name, whole[:n]) {
+				continue
+			}
+			doing = fmt.Sprintf("%s with a crash after append %d of %d", sh.name, n, len(whole))
+			died := false
+			run(t, sc, crashing(on, sh.name, n, &died), tried, true)
+			on.clear()
+			if !died {
+				t.Errorf("there were not %d appends", n)
+			}
+		}
+		if t.Failed() {
+			return
 		}
 	}
-	if len(after) == 0 {
-		return
-	}
-	t.Run(name+" crash", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			on, at := newSite(t.Context(), t), 0
-			defer func() {
-				if t.Failed() {
-					t.Logf("that was the crash after append %d of %d", at, len(whole))
-				}
-			}()
-			for _, at = range after {
-				died := false
-				run(t, sc, crashing(on, name, at, &died), tried, true)
-				on.clear()
-				if !died {
-					t.Errorf("there were not %d appends", at)
-				}
-				if t.Failed() {
-					return
-				}
-			}
-		})
-	})
 }
 
 // run plays a scenario and checks the result. After a crash, only a tool that declares itself

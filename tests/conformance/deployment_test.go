@@ -40,11 +40,19 @@ func newSite(ctx context.Context, t *testing.T) *site {
 	return &site{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second))}
 }
 
-// clear removes what a session has left for nodes and workers to do, and the records of its dead nodes, which every
-// later node would read in each sweep.
+// shapes returns the shapes of a deployment.
+func (s *site) shapes() []shape {
+	return []shape{
+		{name: "deployment", open: deployed(s, false, nodeConfig), deployed: true},
+		{name: "local", open: deployed(s, true, nodeConfig), deployed: true},
+	}
+}
+
+// clear removes what a session has left for nodes and workers to do, the offers of its worker, and the records of its
+// dead nodes, which every later node would read in each sweep.
 func (s *site) clear() {
 	s.T.Helper()
-	for _, stream := range []string{"TURNLOG_INBOX", "TURNLOG_NAMED", "TURNLOG_TIMERS", "TURNLOG_RUN", "TURNLOG_TASKS", "KV_TURNLOG_NODES"} {
+	for _, stream := range []string{"TURNLOG_INBOX", "TURNLOG_NAMED", "TURNLOG_TIMERS", "TURNLOG_RUN", "TURNLOG_TASKS", "KV_TURNLOG_NODES", "KV_TURNLOG_CATALOG"} {
 		answer, err := s.Conn.RequestWithContext(s.Ctx, "$JS.API.STREAM.PURGE."+stream, nil)
 		if err != nil || !bytes.Contains(answer.Data, []byte(`"success":true`)) {
 			s.T.Fatalf("purge %s: %v %v", stream, answer, err)
@@ -52,15 +60,11 @@ func (s *site) clear() {
 	}
 }
 
-// deployed returns a deployment in a bubble: a server, a worker, and one node at a time. The worker is a
-// separate process, or with local, in the process of each node. on is the server; nil: a new one.
+// deployed returns a deployment on a site: a worker, and one node at a time. The worker is a
+// separate process, or with local, in the process of each node.
 func deployed(on *site, local bool, configure func(*deployment) actor.Config) func(*testing.T, context.Context, *scenario, *workshop) hosted {
 	return func(t *testing.T, ctx context.Context, sc *scenario, w *workshop) hosted {
 		t.Helper()
-		on := on
-		if on == nil {
-			on = newSite(ctx, t)
-		}
 		on.sessions++
 		d := &deployment{Deployment: on.Deployment, sc: sc, shop: w, configure: configure, local: local}
 		if !local {

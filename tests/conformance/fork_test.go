@@ -27,7 +27,7 @@ func (p *player) forked(sh shape, records []journal.Record, tried *prefixes) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if origin.State.Opened && (!sh.deployed || !tried.forked(sh.name, records[:n+1])) {
+		if origin.State.Opened && (!sh.deployed || !tried.forked(sh.name, records[:n+1], origin.State)) {
 			p.forkedAt(origin)
 		}
 	}

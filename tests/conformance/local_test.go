@@ -14,12 +14,10 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func shapes() []shape {
+func local() []shape {
 	return []shape{
 		{name: "simple", open: inProcess(func(config) task.Manager { return task.Simple() })},
 		{name: "async", open: inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},
-		{name: "deployment", open: deployed(nil, false, nodeConfig), deployed: true},
-		{name: "local", open: deployed(nil, true, nodeConfig), deployed: true},
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 
 	hugeInput    = 4 << 20
 	hostilePause = 40 * time.Millisecond
-	uselessWakes = 20 // between two pauses
+	uselessWakes = 4 // between two pauses
 )
 
 // sender is a hostile client or worker. It has its own connection, and publishes only where its role may.

@@ -144,7 +144,7 @@ func (f family) ends(t *testing.T, url string) {
 	f.deleted(t, url)
 }
 
-// begin makes the sessions and brings them into the state.
+// begin makes the sessions and puts them into the state.
 func (f family) begin(t *testing.T, url string) {
 	t.Helper()
 	model := scripted(t, "replies: [{text: Hello.}, {calls: [{name: greet}]}, {text: Done.}]\nrepeat: true\n")

@@ -6,7 +6,6 @@
 package textfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -63,23 +62,18 @@ func all(limit int64) func(*os.File, error) ([]byte, error) {
 			return nil, err
 		}
 		defer func() { _ = f.Close() }() // nothing was written
-		many := &fs.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("too many bytes, more than %d", limit)}
+		var raw []byte
 		info, err := f.Stat()
-		switch {
-		case err != nil:
-			return nil, err //nolint:wrapcheck // it names the file
-		case info.Size() > limit:
-			return nil, many
+		if err == nil && info.Size() <= limit { // it may grow meanwhile, and a file of the kernel has no size
+			raw, err = io.ReadAll(io.LimitReader(f, limit+1))
 		}
-		// It may grow meanwhile, and a file of the kernel has no size.
-		raw := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
-		if _, err = raw.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
-			return nil, err //nolint:wrapcheck // it names the file
+		if err == nil && max(info.Size(), int64(len(raw))) > limit {
+			err = &fs.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("too many bytes, more than %d", limit)}
 		}
-		if int64(raw.Len()) > limit {
-			return nil, many
+		if err != nil {
+			return nil, err
 		}
-		return raw.Bytes(), nil
+		return raw, nil
 	}
 }
 

@@ -430,7 +430,7 @@ func TestASessionWhoseEndCannotBeReadIsNotLost(t *testing.T) {
 }
 
 // TestARestoreThatIsKilledAnywhereIsRepeated kills a restore before its first step, the next one before its second step, and so
-// on. Each begins with what the killed one left, and does the step before which that was killed. The last one completes.
+// on. Each begins with what the killed one left, and gets one step further. The last one completes.
 func TestARestoreThatIsKilledAnywhereIsRepeated(t *testing.T) {
 	t.Parallel()
 	old := provisioned(t)

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 	for _, sc := range load(t) {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			for _, sh := range local() {
+			for _, sh := range inProcessShapes() {
 				if sc.NotIn[sh.name] == "" {
 					t.Run(sh.name, func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { run(t, sc, sh, tried, false) })

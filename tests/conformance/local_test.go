@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
-func local() []shape {
+func inProcessShapes() []shape {
 	return []shape{
 		{name: "simple", open: inProcess(func(config) task.Manager { return task.Simple() })},
 		{name: "async", open: inProcess(func(c config) task.Manager { return task.Async(task.AsyncConfig{Quiet: c.NotifyOnly}) })},

@@ -425,21 +425,21 @@ func (h *Held) giveUp(ctx context.Context) {
 }
 
 // basis returns what renewals are based on now.
-func (h *Held) basis() (f basis) {
+func (h *Held) basis() (b basis) {
 	h.mu.Lock()
 	earlier := h.earlier
 	h.mu.Unlock()
 	if !earlier && h.entered && time.Since(h.beaten) < beatLost && time.Since(h.wrote) < listLost {
 		at := h.beaten
-		f.confirmed = &at
+		b.confirmed = &at
 	}
 	// The first failed write may mean that the process was suspended, and that others have its tokens.
-	f.shorten = earlier || h.failed >= beatTries
-	return f
+	b.shorten = earlier || h.failed >= beatTries
+	return b
 }
 
 // renew renews the leases, and reports whether all succeeded.
-func (h *Held) renew(f basis) bool {
+func (h *Held) renew(b basis) bool {
 	type entry struct {
 		*Lease
 		listed bool
@@ -452,7 +452,7 @@ func (h *Held) renew(f basis) bool {
 	h.mu.Unlock()
 	var failed error
 	for _, e := range all {
-		if err := e.renew(f, e.listed); err != nil {
+		if err := e.renew(b, e.listed); err != nil {
 			failed = err
 		}
 	}

@@ -77,22 +77,22 @@ type basis struct {
 
 // renew renews the token if it is due. A confirmed record also renews a listed token, so it seldom sends
 // the server a request.
-func (l *Lease) renew(f basis, listed bool) (err error) {
+func (l *Lease) renew(b basis, listed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, rests := time.Now(), listed && f.confirmed != nil
+	now, rests := time.Now(), listed && b.confirmed != nil
 	switch since := now.Sub(*l.renewed.Load()); {
 	case l.over:
 	case since >= l.token.AckWait():
 		l.lose()
 	case rests && !l.long.IsZero() && now.Sub(l.long) < jetstream.LongLease/3:
-		l.renewed.Store(f.confirmed)
+		l.renewed.Store(b.confirmed)
 	case rests:
 		if err = l.token.ExtendFor(jetstream.LongLease); err == nil {
 			l.long = now
 			l.renewed.Store(&now)
 		}
-	case f.shorten && !l.long.IsZero(), l.long.IsZero() && since >= l.token.AckWait()/dueAfter:
+	case b.shorten && !l.long.IsZero(), l.long.IsZero() && since >= l.token.AckWait()/dueAfter:
 		if err = l.token.Extend(); err == nil {
 			l.long = time.Time{}
 			l.renewed.Store(&now)

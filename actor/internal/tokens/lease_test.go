@@ -37,7 +37,7 @@ func (c *cut) extend(which *[]time.Duration) error {
 }
 
 // kept renews a lease as a node does, with what its renewals rest on at a time.
-func kept(t *testing.T, token *cut, on func(now time.Time) (f basis, listed bool)) (*Lease, context.Context) {
+func kept(t *testing.T, token *cut, on func(now time.Time) (b basis, listed bool)) (*Lease, context.Context) {
 	t.Helper()
 	l := newLease(token)
 	ctx, lost := context.WithCancelCause(t.Context())

@@ -237,7 +237,7 @@ func TestLeasesAreShortBesideAnEarlierRelease(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := earlier.Answer(w.Ctx, "earlier", func() []jetstream.HeldToken { return nil }); err != nil {
+		if err := earlier.Answer(w.Ctx, "earlier", "", func() []jetstream.HeldToken { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		record()
@@ -412,7 +412,7 @@ func TestANodeWhoseNameWasTakenStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		answers := 0
-		if err := other.Answer(w.Ctx, "n1", func() []jetstream.HeldToken { answers++; return nil }); err != nil {
+		if err := other.Answer(w.Ctx, "n1", "new", func() []jetstream.HeldToken { answers++; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		sub, err := w.Connect().SubscribeSync("$JS.ACK.TURNLOG_RUN.>")

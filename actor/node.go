@@ -108,8 +108,9 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 		log:   cfg.Logger.Named("node").With(logfield.Node(cfg.Name)),
 		ready: make(chan struct{}), listed: make(chan struct{}), leaving: make(chan struct{}), slots: make(chan struct{}, cfg.Capacity),
 	}
-	n.trials = trials.New(cell, cfg.Name, &n.sparse)
-	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: ulid.Make().String(), Release: release.Version()}, n.log)
+	process := ulid.Make().String()
+	n.trials = trials.New(cell, cfg.Name, process, &n.sparse)
+	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: process, Release: release.Version()}, n.log)
 	n.firing = firing.New(cell, n.runs, n.read, n.log)
 	return n, nil
 }

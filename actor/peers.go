@@ -172,7 +172,7 @@ func (n *Node) probe(ctx context.Context, records []jetstream.NodeRecord, dead m
 			got[i] = answer{!dead[r.Node], nil}
 			continue
 		}
-		probes.Go(func() { got[i].unrecorded, got[i].alive = n.cell.Nodes().Ask(ctx, r.Node) })
+		probes.Go(func() { got[i].unrecorded, _, got[i].alive = n.cell.Nodes().Ask(ctx, r.Node) })
 	}
 	probes.Wait()
 	for i, r := range records {

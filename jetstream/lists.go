@@ -87,10 +87,11 @@ const retriedTTL = 7 * 24 * time.Hour
 type Trial struct {
 	Session content.SessionID `msgpack:"-"`
 
-	Node   string       `msgpack:"n,omitempty"` // the node that may not survive what it does for the session; "": none
-	Since  content.Time `msgpack:"s,omitempty"`
-	Shared bool         `msgpack:"c,omitempty"` // the node does the same for other sessions at the same time
-	Broke  []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
+	Node    string       `msgpack:"n,omitempty"` // the node that may not survive what it does for the session; "": none
+	Process string       `msgpack:"p,omitempty"` // of the node
+	Since   content.Time `msgpack:"s,omitempty"`
+	Shared  bool         `msgpack:"c,omitempty"` // the node does the same for other sessions at the same time
+	Broke   []Breakage   `msgpack:"b,omitempty"` // in a row, oldest first
 
 	RetriedBy string `msgpack:"r,omitempty"` // who retried it, as a claim, until the journal records it
 	Seq       uint64 `msgpack:"-"`           // of the note; 0: there is none

@@ -166,21 +166,22 @@ func (n *Nodes) replyPrefix() string {
 	return api.AckPrefix + n.cell.names.RunStream() + "." + n.cell.names.RunConsumer() + "."
 }
 
-// Answer answers probes of the node until ctx ends, with the held tokens that its record does not name yet.
+// Answer answers probes of the node's process until ctx ends, with the held tokens that its record does not name yet.
 // It returns at once. If the node dies while the record's leader is down, a peer that has just probed the
 // node still knows these tokens.
-func (n *Nodes) Answer(ctx context.Context, node string, unrecorded func() []HeldToken) error {
-	return probe.Answer(ctx, n.cell.nc, n.cell.names.Probe(node), func() []byte { return held.Encode(unrecorded(), n.replyPrefix()) })
+func (n *Nodes) Answer(ctx context.Context, node, process string, unrecorded func() []HeldToken) error {
+	return probe.Answer(ctx, n.cell.nc, n.cell.names.Probe(node), process, func() []byte { return held.Encode(unrecorded(), n.replyPrefix()) })
 }
 
-// Ask reports whether a node is alive, and returns the held tokens that its record lacks. See [probe.Ask].
-func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, alive bool) {
-	answer, alive := probe.Ask(ctx, n.cell.nc, n.cell.names.Probe(node), probe.Timeout)
-	return held.Decode(answer, n.replyPrefix()), alive
+// Ask reports whether a node is alive, and returns the held tokens that its record lacks and its process,
+// which is empty for an earlier release. See [probe.Ask].
+func (n *Nodes) Ask(ctx context.Context, node string) (unrecorded []HeldToken, process string, alive bool) {
+	answer, process, alive := probe.Ask(ctx, n.cell.nc, n.cell.names.Probe(node), probe.Timeout)
+	return held.Decode(answer, n.replyPrefix()), process, alive
 }
 
 // Answers is Ask for tools that inspect a deployment. It gives a busy node more time.
 func (n *Nodes) Answers(ctx context.Context, node string) bool {
-	_, alive := probe.Ask(ctx, n.cell.nc, n.cell.names.Probe(node), probe.Patient)
+	_, _, alive := probe.Ask(ctx, n.cell.nc, n.cell.names.Probe(node), probe.Patient)
 	return alive
 }

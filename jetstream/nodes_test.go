@@ -42,10 +42,10 @@ func TestNodeAnswersWithTokensThatItsRecordLacks(t *testing.T) {
 				Reply:   fmt.Sprintf("%s.1.%d.1234567890.1234567890123456789.1234", strings.TrimSuffix(c.Nodes().replyPrefix(), "."), i),
 			})
 		}
-		must(t, c.Nodes().Answer(t.Context(), "n1", func() []HeldToken { return all }))
-		got, lives := c.Nodes().Ask(t.Context(), "n1")
-		if diff := cmp.Diff(all[:held.MaxAnswer], got); diff != "" || !lives {
-			t.Errorf("lives: %v, tokens (-want +got):\n%.1000s", lives, diff)
+		must(t, c.Nodes().Answer(t.Context(), "n1", "process", func() []HeldToken { return all }))
+		got, process, lives := c.Nodes().Ask(t.Context(), "n1")
+		if diff := cmp.Diff(all[:held.MaxAnswer], got); diff != "" || !lives || process != "process" {
+			t.Errorf("lives: %v, process %q, tokens (-want +got):\n%.1000s", lives, process, diff)
 		}
 	})
 }
@@ -187,7 +187,7 @@ func TestProbeDetectsDeadNodes(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
 		ctx, leave := context.WithCancel(t.Context())
-		must(t, openCell(t, connect(t, s)).Nodes().Answer(ctx, "alive", nothingNew))
+		must(t, openCell(t, connect(t, s)).Nodes().Answer(ctx, "alive", "process", nothingNew))
 		_, err := connect(t, s).Subscribe(c.names.Probe("hung"), func(*nats.Msg) {})
 		must(t, err)
 		synctest.Wait()
@@ -232,7 +232,7 @@ func TestProbeOverADeafConnectionReportsNoNodeDead(t *testing.T) {
 	s := startServer(t, embedded.WithListener("127.0.0.1:0"))
 	p := faultproxy.New()
 	t.Cleanup(p.Close)
-	must(t, openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", nothingNew))
+	must(t, openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", "process", nothingNew))
 	c := openCell(t, connectTCP(t, s, nats.SetCustomDialer(p)))
 	if !lives(t.Context(), c, "n1") {
 		t.Fatal("a node that answers is dead")
@@ -249,7 +249,7 @@ func TestAnswersWaitsForABusyNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t)
 		c := openCell(t, connect(t, s))
-		must(t, c.Nodes().Answer(t.Context(), "busy", func() []HeldToken {
+		must(t, c.Nodes().Answer(t.Context(), "busy", "process", func() []HeldToken {
 			<-time.After(probe.Timeout + probe.Timeout/2)
 			return nil
 		}))
@@ -274,7 +274,7 @@ func TestProbeWaitsForAReconnectingNode(t *testing.T) {
 		s := startServer(t)
 		c := provision(t, connect(t, s))
 		time.AfterFunc(probe.Timeout/2, func() {
-			if err := openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", nothingNew); err != nil {
+			if err := openCell(t, connect(t, s)).Nodes().Answer(t.Context(), "n1", "process", nothingNew); err != nil {
 				t.Error(err)
 			}
 		})
@@ -306,6 +306,6 @@ func TestRecordDoesNotWaitForASilentServer(t *testing.T) {
 }
 
 func lives(ctx context.Context, c *Cell, node string) bool {
-	_, is := c.Nodes().Ask(ctx, node)
+	_, _, is := c.Nodes().Ask(ctx, node)
 	return is
 }

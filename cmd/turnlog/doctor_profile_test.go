@@ -63,7 +63,7 @@ func TestNodesThatRunScriptsAreReportedByProfile(t *testing.T) {
 	p.again(func(ctx context.Context) {
 		_ = p.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: "scripts", Scripted: true, Release: release.Version()})
 	})
-	p.must(p.cell.Nodes().Answer(t.Context(), "scripts", func() []jetstream.HeldToken { return nil }))
+	p.must(p.cell.Nodes().Answer(t.Context(), "scripts", "", func() []jetstream.HeldToken { return nil }))
 	p.must(p.cell.Nodes().Record(t.Context(), jetstream.NodeRecord{Node: "scripts", Scripted: true, Release: release.Version()}))
 	p.look("--profile", "dev").expect(t)
 	for _, profile := range []string{"standard", "audit"} {
@@ -78,7 +78,7 @@ func TestNodesWithDifferentToolsAreReported(t *testing.T) {
 	t.Parallel()
 	p := provisionedOnDisk(t)
 	p.aliveNode()
-	p.must(p.cell.Nodes().Answer(t.Context(), "other", func() []jetstream.HeldToken { return nil }))
+	p.must(p.cell.Nodes().Answer(t.Context(), "other", "", func() []jetstream.HeldToken { return nil }))
 	p.record("other")
 	p.look("--profile", "dev").expect(t)
 	own := p.cell.Offers("other", task.LocalQueue)

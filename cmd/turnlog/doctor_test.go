@@ -144,7 +144,7 @@ func (p *examined) api(subject, body string) []byte {
 // aliveNode is a node that answers, holds the tokens of the sessions, and does no work.
 func (p *examined) aliveNode(held ...jetstream.HeldToken) {
 	p.t.Helper()
-	if err := p.cell.Nodes().Answer(p.t.Context(), "aliveNode", func() []jetstream.HeldToken { return nil }); err != nil {
+	if err := p.cell.Nodes().Answer(p.t.Context(), "aliveNode", "", func() []jetstream.HeldToken { return nil }); err != nil {
 		p.t.Fatal(err)
 	}
 	p.record("aliveNode", held...)

@@ -255,7 +255,7 @@ func (h *Held) enter(ctx context.Context) error {
 		return err
 	}
 	if stands && r.Process != h.self.Process {
-		if _, alive := h.nodes.Ask(ctx, h.self.Node); alive {
+		if _, _, alive := h.nodes.Ask(ctx, h.self.Node); alive {
 			h.asked = time.Now()
 			return errNamesake
 		}
@@ -266,7 +266,7 @@ func (h *Held) enter(ctx context.Context) error {
 		h.mu.Unlock()
 	}
 	answers, leave := context.WithCancel(ctx)
-	if err := h.nodes.Answer(answers, h.self.Node, h.unlisted); err != nil {
+	if err := h.nodes.Answer(answers, h.self.Node, h.self.Process, h.unlisted); err != nil {
 		leave()
 		return err
 	}

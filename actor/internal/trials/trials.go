@@ -3,8 +3,8 @@
 // A session may end the whole process that drives it, with a command that takes all of its memory or through
 // a bug that nothing recovers from. The next node would end the same way. So a node writes a note when it may
 // not survive: while one step for a session takes long, and while it takes over a session that its last
-// driver did not give up, until the inbox is handled. If another node takes the session and the note is still
-// there, that counts as a breakage. So does a panic. After two in a row the session is set aside.
+// driver did not give up, until the inbox is handled. If another node takes the session, the note is still
+// there and the process that wrote it does not answer, that counts as a breakage. So does a panic. After two in a row the session is set aside.
 //
 // A node that is killed for another reason leaves notes about the few sessions that it was taking over, or
 // that were slow. When such a session is tried again, the node takes over no other one, so that a second
@@ -41,15 +41,15 @@ type Node struct {
 	cell      *jetstream.Cell
 	notes     *jetstream.Trials
 	name      string
-	began     content.Time        // when this process started as the node
+	process   string              // differs for each process with the name
 	takeovers *semaphore.Weighted // sessions whose last driver may have died
 	sparse    *sparselog.Log
 }
 
-// New returns what the trials of a node share. Its process starts now.
-func New(cell *jetstream.Cell, name string, sparse *sparselog.Log) *Node {
+// New returns what the trials of a node share. The process differs for each process with the node's name.
+func New(cell *jetstream.Cell, name, process string, sparse *sparselog.Log) *Node {
 	return &Node{
-		cell: cell, notes: cell.Trials(), name: name, began: content.TimeOf(time.Now()),
+		cell: cell, notes: cell.Trials(), name: name, process: process,
 		takeovers: semaphore.NewWeighted(maxTrials), sparse: sparse,
 	}
 }
@@ -58,6 +58,16 @@ func New(cell *jetstream.Cell, name string, sparse *sparselog.Log) *Node {
 func (n *Node) Aside(ctx context.Context, s content.SessionID) (bool, error) {
 	note, err := n.notes.Get(ctx, s)
 	return err == nil && note.Aside(), err
+}
+
+// lives reports whether the process that wrote a note is still there: it could not remove the note, or a
+// replica has not removed it yet. A note of an earlier release does not name the process.
+func (n *Node) lives(ctx context.Context, note jetstream.Trial) bool {
+	if note.Process == "" || note.Process == n.process {
+		return note.Process != ""
+	}
+	_, process, _ := n.cell.Nodes().Ask(ctx, note.Node)
+	return process == note.Process
 }
 
 // Trial is what a session's driver notes about it. It belongs to the driver's goroutine, except for its
@@ -106,7 +116,7 @@ func (t *Trial) Look(ctx context.Context) (aside bool) {
 		t.node.sparse.Line(t.log, zap.WarnLevel, "notes about the session not read", zap.Error(err))
 		return false
 	}
-	if note.Node == t.node.name && note.Since >= t.node.began { // this process survived, but could not remove the note
+	if note.Node != "" && t.node.lives(ctx, note) {
 		note.Node, t.seq = "", note.Seq
 	}
 	broken := note.Node != ""
@@ -291,7 +301,7 @@ func (t *Trial) late(ctx context.Context) {
 // mark stores that the node may not survive, because of this session, or perhaps another one if shared. The
 // caller holds mu.
 func (t *Trial) mark(ctx context.Context, shared bool) {
-	t.note.Node, t.note.Since, t.note.Shared = t.node.name, content.TimeOf(time.Now()), shared
+	t.note.Node, t.note.Process, t.note.Since, t.note.Shared = t.node.name, t.node.process, content.TimeOf(time.Now()), shared
 	t.put(ctx)
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -25,9 +24,10 @@ func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 		c, err := jetstream.Open(nc, "")
 		natstest.Must(t, err)
 		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+		processes := 0
 		node := func() *Node {
-			<-time.After(time.Second)
-			return New(c, "n1", new(sparselog.Log))
+			processes++
+			return New(c, "n1", fmt.Sprint("process", processes), new(sparselog.Log))
 		}
 		n := node()
 		for range 4 {
@@ -44,6 +44,43 @@ func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 				t.Errorf("after %d processes it is set aside: %t", i+1, aside)
 			}
 			d.Start(t.Context(), false)
+		}
+	})
+}
+
+// The streams do not answer for a while. Nodes cannot remove their notes, lose their leases, and go on.
+func TestANodeThatAnswersWasNotBroken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		nc := natstest.Connect(t, natstest.Start(t))
+		c, err := jetstream.Open(nc, "")
+		natstest.Must(t, err)
+		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+		taken := func(node string) *Trial {
+			return New(c, node, node+"-process", new(sparselog.Log)).Of("s", zap.NewNop())
+		}
+		answer := func(node, process string) {
+			natstest.Must(t, c.Nodes().Answer(t.Context(), node, process, func() []jetstream.HeldToken { return nil }))
+		}
+		for i := range 4 {
+			node := fmt.Sprint("n", i)
+			d := taken(node)
+			if d.Look(t.Context()) {
+				t.Fatalf("it is set aside after %d nodes that answer", i)
+			}
+			answer(node, node+"-process")
+			d.Start(t.Context(), false) // the note stays
+		}
+		for i, node := range []string{"x1", "x2"} {
+			d := taken(node)
+			if d.Look(t.Context()) {
+				t.Fatalf("it is set aside after %d nodes that died", i)
+			}
+			d.Start(t.Context(), false)
+			answer(node, "restarted")
+		}
+		if !taken("last").Look(t.Context()) {
+			t.Error("it is not set aside after two nodes that died, because other processes have their names")
 		}
 	})
 }
@@ -71,7 +108,9 @@ func TestABreakageThatOthersMayHaveCausedCountsLess(t *testing.T) {
 			c, err := jetstream.Open(nc, "")
 			natstest.Must(t, err)
 			natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
-			taken := func(i int) *Trial { return New(c, fmt.Sprint("n", i), new(sparselog.Log)).Of("s", zap.NewNop()) }
+			taken := func(i int) *Trial {
+				return New(c, fmt.Sprint("n", i), fmt.Sprint("process", i), new(sparselog.Log)).Of("s", zap.NewNop())
+			}
 			for i, alone := range x.takeovers {
 				d := taken(i)
 				if d.Look(t.Context()) {

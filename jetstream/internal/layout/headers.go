@@ -48,6 +48,9 @@ const (
 	// HeaderSealed is the ID of the key that sealed the data of the message, or the blob that it names.
 	HeaderSealed = "Turnlog-Sealed"
 
+	// HeaderProcess tells apart the processes that have a node's name. It is on the answers to probes.
+	HeaderProcess = "Turnlog-Process"
+
 	// HeaderOperation marks a deleted key.
 	HeaderOperation = "KV-Operation"
 )

@@ -19,7 +19,8 @@ func Bubble(t *testing.T, test func(*testing.T, *Deployment), opts ...Option) {
 
 // Main runs the tests of a package that starts servers in its own bubbles. Use it as TestMain.
 func Main(m *testing.M) {
-	debug.SetGCPercent(400) // servers are short-lived, so fewer collections save a quarter of the time
+	debug.SetGCPercent(400)       // servers are short-lived, so fewer collections save a quarter of the time
+	debug.SetMemoryLimit(1 << 30) // the rarer collections are, the more memory is kept, and the rarer they become
 	embedded.PrepareForSynctest()
 	os.Exit(m.Run())
 }

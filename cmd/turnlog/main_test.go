@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +34,7 @@ import (
 
 // TestMain runs more tests at once than there are CPUs: most of them wait for a session.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // there is little that lives long
+	natstest.CollectRarely()
 	ramdisk.Use()
 	natstest.Parallel(8)
 	os.Exit(m.Run())

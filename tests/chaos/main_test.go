@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // most memory is short-lived
+	natstest.CollectRarely()
 	ramdisk.Use()
 	embedded.PrepareForSynctest()
 	natstest.Parallel(5) // the tests mostly wait for servers

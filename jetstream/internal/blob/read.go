@@ -22,10 +22,6 @@ type Blob struct {
 	meta  Meta
 }
 
-// maxGrow limits the memory that is allocated before any bytes arrive. The size comes from a description,
-// which may lie.
-const maxGrow = 4 << 20
-
 // minChunk is the smallest average size of chunks. A description with a smaller one is invalid.
 const minChunk = 4 << 10
 
@@ -50,10 +46,10 @@ func (s *Store) Open(ctx context.Context, name string) (*Blob, error) {
 // Size returns the declared size. Reading yields no more bytes.
 func (b *Blob) Size() int64 { return int64(b.meta.Size) } //nolint:gosec // Open checks it
 
-// Read returns the verified bytes.
+// Read returns the verified bytes. It allocates memory as bytes arrive: the size in the description may be
+// false.
 func (b *Blob) Read(ctx context.Context) ([]byte, error) {
 	var buf bytes.Buffer
-	buf.Grow(int(min(b.meta.Size, maxGrow)))
 	if err := b.CopyTo(ctx, &buf); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/session"
@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ramdisk.Use()
-	natstest.Parallel(4) // tests of clusters mostly wait
+	parallel.Tests(4) // tests of clusters mostly wait
 	turnlogtest.Main(m)
 }
 

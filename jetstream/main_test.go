@@ -11,10 +11,11 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 )
 
 func TestMain(m *testing.M) {
-	natstest.Parallel(8) // tests of clusters mostly wait
+	parallel.Tests(8) // tests of clusters mostly wait
 	natstest.Main(m)
 }
 

@@ -18,12 +18,13 @@ import (
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/session"
 )
 
 // TestMain runs more tests at once than there are CPUs: most of them wait for a node.
 func TestMain(m *testing.M) {
-	natstest.Parallel(8)
+	parallel.Tests(8)
 	natstest.Main(m)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/worker/task"
@@ -23,7 +24,7 @@ import (
 
 // TestMain runs more tests at once than there are CPUs: most of them wait for a worker.
 func TestMain(m *testing.M) {
-	natstest.Parallel(8)
+	parallel.Tests(8)
 	natstest.Main(m)
 }
 

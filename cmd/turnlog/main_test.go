@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/internal/cli/toolset"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/memory"
@@ -36,7 +37,7 @@ import (
 func TestMain(m *testing.M) {
 	natstest.CollectRarely()
 	ramdisk.Use()
-	natstest.Parallel(8)
+	parallel.Tests(8)
 	os.Exit(m.Run())
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 )
 
@@ -14,6 +15,6 @@ func TestMain(m *testing.M) {
 	natstest.CollectRarely()
 	ramdisk.Use()
 	embedded.PrepareForSynctest()
-	natstest.Parallel(5) // the tests mostly wait for servers
+	parallel.Tests(5) // the tests mostly wait for servers
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
 }

@@ -22,13 +22,14 @@ import (
 	"github.com/turnlog/turnlog/internal/testing/clitest"
 	"github.com/turnlog/turnlog/internal/testing/cluster"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 )
 
 // TestMain runs all pages at once: they mostly wait for sessions.
 func TestMain(m *testing.M) {
 	ramdisk.Use()
-	natstest.Parallel(8)
+	parallel.Tests(8)
 	os.Exit(m.Run())
 }
 

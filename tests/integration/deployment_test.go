@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/internal/testing/clitest"
-	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	binaries = dir
 	_ = os.Setenv("GOGC", "800") // of the processes, which are short-lived
 	ramdisk.Use()
-	natstest.Parallel(8) // the tests mostly wait for processes
+	parallel.Tests(8) // the tests mostly wait for processes
 	os.Exit(m.Run())
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/turnlog/turnlog/embedded"
-	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	ramdisk.Use()
-	natstest.Parallel(4) // one test waits for programs most of the time
+	parallel.Tests(4) // one test waits for programs most of the time
 	turnlogtest.Main(m)
 }
 

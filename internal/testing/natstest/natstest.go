@@ -3,13 +3,11 @@ package natstest
 
 import (
 	"context"
-	"flag"
 	"io"
 	"iter"
 	"math/rand/v2"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"testing"
 	"time"
 
@@ -33,15 +31,6 @@ func Main(m *testing.M) {
 func CollectRarely() {
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(1 << 30)
-}
-
-// Parallel sets how many tests run at once, unless the command line does. It is for TestMain of
-// a package whose tests mostly wait: for processes, clusters or sessions.
-func Parallel(n int) {
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(n)) // an int is a valid value
-	}
 }
 
 // Start starts a server, by default in memory, that stops with the test.

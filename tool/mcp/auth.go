@@ -72,15 +72,6 @@ func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if to := r.URL.Scheme + "://" + r.URL.Host; to != a.origin {
 		return nil, fmt.Errorf("the server redirects to %s, which may be an internal host: if you trust it, use its URL", to)
 	}
-	if answers(r) {
-		defer a.answers.Add(-1)
-		if a.answers.Add(1) > maxAnswers {
-			return nil, errAsksTooMuch // the SDK forgets the request
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout) // the end of the session waits for it
-		defer cancel()
-		r = r.WithContext(ctx)
-	}
 	for retries := 0; ; retries++ {
 		resp, bearer, err := a.send(r)
 		if err != nil {
@@ -94,6 +85,34 @@ func (a *authTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// sender sends the requests of one connection.
+type sender struct {
+	*authTransport
+	closing <-chan struct{} // closed when the connection is
+}
+
+// RoundTrip sends a request. The end of a session waits for the answers to the server's own requests, which the
+// server may never read: they have a time limit, and end with the connection.
+func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !answers(r) {
+		return s.authTransport.RoundTrip(r)
+	}
+	defer s.answers.Add(-1)
+	if s.answers.Add(1) > maxAnswers {
+		return nil, errAsksTooMuch // the SDK forgets the request
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.authTransport.RoundTrip(r.WithContext(ctx))
 }
 
 // answers reports whether a request to the server is an answer to one of its own.

@@ -36,13 +36,15 @@ type connection struct {
 	gone  chan struct{} // closed when the connection is lost
 	cause error         // once gone is closed
 	ended chan struct{} // closed when the session has ended
+
+	closing chan struct{} // closed when close begins
 }
 
 // connect connects and lists what the server offers, within the time limit.
 func (l *link) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.ConnectTimeout)
 	defer cancel()
-	c := &connection{gone: make(chan struct{}), ended: make(chan struct{})}
+	c := &connection{gone: make(chan struct{}), ended: make(chan struct{}), closing: make(chan struct{})}
 	err := l.open(ctx, c)
 	if err == nil {
 		if c.tools, err = l.discover(ctx, c.session); err == nil {
@@ -69,7 +71,7 @@ func (l *link) connect(ctx context.Context) (*connection, error) {
 func (l *link) open(ctx context.Context, c *connection) error {
 	var t sdk.Transport
 	if l.auth != nil {
-		t = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: &http.Client{Transport: l.auth}, MaxEventSize: l.all.maxMessage}
+		t = &sdk.StreamableClientTransport{Endpoint: l.cfg.URL, HTTPClient: &http.Client{Transport: sender{l.auth, c.closing}}, MaxEventSize: l.all.maxMessage}
 	} else {
 		var err error
 		if c.program, err = l.start(ctx); err != nil {
@@ -106,6 +108,7 @@ func (c *connection) lose(cause error) {
 
 // close ends the connection and the program, and waits for both.
 func (c *connection) close() {
+	close(c.closing)
 	if c.program != nil { // ended first: the session would wait for answers that the program may never read
 		_ = c.program.Close()
 	}

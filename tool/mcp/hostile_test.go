@@ -121,6 +121,11 @@ func TestAHostileURLHoldsFewAnswers(t *testing.T) {
 	if n := most.Load(); n > maxAnswers {
 		t.Errorf("it holds %d answers", n)
 	}
+	start := time.Now()
+	m.Close()
+	if took := time.Since(start); took > answerTimeout/2 {
+		t.Errorf("it closes after %v", took)
+	}
 }
 
 // Values of 3 bytes in a message take a hundred times that in memory.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/exec"
 )
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 	if root := os.Getenv(hostRoot); root != "" {
 		host(root)
 	}
+	parallel.Tests(8)
 	os.Exit(m.Run())
 }
 

@@ -19,11 +19,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/tool/tooltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	parallel.Tests(8) // some wait for retries and time limits
+	goleak.VerifyTestMain(m)
+}
 
 // long is a timeout for busy machines.
 const long = 30 * time.Second

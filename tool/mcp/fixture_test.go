@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/parallel"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(asProgram); mode != "" {
 		os.Exit(programMain(mode))
 	}
+	parallel.Tests(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -5,7 +5,7 @@
 // The one idea: a driver is a goroutine that owns one State. It handles commands
 // one at a time: it decides, appends one guarded entry, folds it, and makes the
 // running effects equal to the owed ones. Everything that matters is in the
-// journal: kill a node at any instant, and another one continues.
+// journal: if a node is killed at any moment, another one continues.
 //
 // The guarantees, each with its mechanism:
 //
@@ -17,7 +17,8 @@
 //     inbox is read from the cursors.
 //   - inbox-empty-only-at-rest: while work is outstanding, the last handled command
 //     stays in the inbox, which is emptied only after a guarded Parked entry. So the
-//     inbox alone says which sessions must run, and a lost wake does no lasting harm.
+//     inbox alone determines which sessions must run, and a lost wake does no lasting
+//     harm.
 //   - at most once, for calls that require it: before a task is published again, the
 //     queue is read, then the inbox. Before anything that costs or acts, the lease
 //     must be fresh.
@@ -25,6 +26,14 @@
 // There are no partitions, no membership and no election: the node that pulled the
 // token drives the session. To test against the package, run a node on an embedded
 // server; both work inside a synctest bubble.
+//
+// Reading order: node.go takes tokens and starts drivers. driver.go has the life of a
+// driver, which waits for one event at a time (next). claim.go takes the session, and
+// recover.go finds its open calls. inbox.go takes commands and direct.go the reports
+// that workers send to the driver itself. decide.go handles each command with
+// engine.Session. perform.go starts the effects that are owed then, and dispatch.go the
+// calls for workers; verify.go turns verifiers into such calls. park.go releases the
+// session. crowd.go shares the node among users, and peers.go finds dead nodes.
 package actor
 
 import (

@@ -10,7 +10,7 @@
 // a crash, a session can be started again on its journal: nothing is lost, and no call is answered
 // twice.
 //
-// Calls of tools that only read run; a person is asked about all others, unless
+// Calls of read-only tools run; all others need a person's approval, unless
 // Config.Policy says otherwise. A node of a deployment has the same default.
 //
 // To run the same program against a deployment, get the session from package client

@@ -1,6 +1,6 @@
 // Package engine has the code that all hosts of sessions share. [Session.Handle] handles a command from
-// start to end, [Reader] reads a session from its journal, and a [Runner] performs the effects that the
-// core owes: calls of models, tools, hooks and mutators.
+// start to end, and [Reader] reads a session from its journal. A [Performer] starts and stops the
+// effects that the core owes, and a [Runner] performs them: calls of models, tools, hooks and mutators.
 //
 // Everything that needs the outside world happens here, once, and reaches the core in a report. The core
 // records the report and never asks again. A Runner owns no session and keeps nothing between calls. A

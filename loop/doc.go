@@ -9,7 +9,8 @@
 //	Waiting(*State) commands.Wait                             // what the session waits for
 //
 // A host decides a command, appends the events to the journal as one entry, folds the entry, and performs
-// the pending effects. Each effect ends in a report, which is a command.
+// the pending effects. Each effect ends in a report, which is a command. The owner of a State calls
+// DecideAhead, which is Decide and also returns the fold, so that no event is applied twice.
 //
 // # Laws
 //

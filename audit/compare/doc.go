@@ -7,5 +7,5 @@
 // becomes steps.
 //
 // A [Reader] folds the records of one journal in order and keeps only its steps. It does not verify: package
-// audit says whether the records can be believed. [Between] compares two readers.
+// audit says whether the records can be trusted. [Between] compares two readers.
 package compare

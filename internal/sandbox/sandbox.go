@@ -1,4 +1,4 @@
-// Package sandbox confines the commands that tools run, on machines that can.
+// Package sandbox confines the commands that tools run, on machines that support it.
 //
 // [Open] returns a sandbox only after it has tried it, or says why there is none.
 // [Sandbox.Name] says what commands get. The only kind so far is bubblewrap (the program

@@ -3,8 +3,9 @@
 //
 // Schemas are untrusted, so nothing is fetched: a reference stays within its schema or
 // names a published draft. A schema that applies itself without end is an error, not a
-// stack overflow. A check ends after a number of steps, because a few references that
-// double each other would take years. Formats are annotations and are not checked.
+// stack overflow. The number of steps of a check is limited, because a few references
+// that each double the work could make it take years. Formats are annotations and are
+// not checked.
 package schema
 
 import (

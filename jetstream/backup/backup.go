@@ -5,10 +5,10 @@
 // the same bytes in the restored cell. State that is derived from the journals is not copied: run tokens,
 // calls on queues, timers, offers, records of nodes. Drivers rebuild it.
 //
-// A restored cell differs from the lost cell, and its journals say so. Each session gets an entry with a
-// new epoch that names the backup (events.DriverClaimed.Restored). All sequences continue far beyond the
-// lost ones, so nothing that a process remembers of the lost cell matches: an old driver is refused,
-// whatever it has written since the backup.
+// A restored cell differs from the lost cell, and its journals record that. Each session gets an entry
+// with a new epoch that names the backup (events.DriverClaimed.Restored). All sequences continue far
+// beyond the lost ones, so nothing that a process remembers of the lost cell matches: an old driver is
+// refused, whatever it has written since the backup.
 //
 // A backup contains the streams' content: conversations, the key of tickets, and the wrapped keys of sealed
 // sessions. It never contains seal keys. A person with a backup can read the cell, except for its sealed

@@ -1,5 +1,5 @@
-// Package listing stores, in a cell, what lists show of its sessions, as pages. Package report defines
-// their content.
+// Package listing stores the data for lists of a cell's sessions in the cell, as pages. Package report
+// defines their content.
 //
 // The one idea: reading a hundred large messages takes a server as long as reading a thousand small ones.
 // Pages are stored with the snapshots, which the same programs write and read. Each page has its own key,

@@ -1,6 +1,6 @@
 // Package schedules keeps schedules in the streams of a cell. The server keeps the time: when a schedule is
-// due, it stores a firing. A schedule has at most one pending firing. A node that receives the alarm, or
-// finds the firing in a sweep, then acts on it.
+// due, it stores a firing. A schedule has at most one pending firing. A node that receives its live copy,
+// or finds it in a sweep, then acts on it.
 //
 // A named user stores schedules on a subject that ends in the user's name, where only that user may
 // publish. These schedules are in a stream of their own. So a schedule is identified by a key: its name,

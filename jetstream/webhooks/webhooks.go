@@ -1,12 +1,11 @@
-// Package webhooks stores how far the webhooks of a cell are delivered, for all processes that send them.
+// Package webhooks stores the delivery positions of a cell's webhooks, for all processes that send them.
 //
 // The one idea: what an endpoint still has to receive is one value, replaced with a guarded write. It has
 // the position up to which the journals were read, and the earlier messages that are not acknowledged. So
 // only one of several processes sends to an endpoint, and the next one to do so misses nothing. A message
 // refers to an event; its content is read from the journal.
 //
-// Messages that could not be delivered are separate values, until someone has them sent again or drops
-// them.
+// Messages that could not be delivered are separate values, until a person retries or drops them.
 package webhooks
 
 import (

@@ -1,3 +1,3 @@
-// Package page walks through the gateway's page in a real browser: Chromium, driven by Playwright, which are not part
-// of this module. The tests have the build tag browser; ".ci/run page" installs what they need and runs them.
+// Package page tests the gateway's page in a real browser: Chromium, driven by Playwright. Neither is part of this
+// module. The tests have the build tag browser; ".ci/run page" installs what they need and runs them.
 package page

@@ -1,5 +1,5 @@
-// Command scale says what a number of sessions costs in a number of cells. It places them one by one, as docs/scale.md
-// describes, and multiplies by what a session costs in one cell, which BenchmarkCell measures:
+// Command scale computes the cost of a number of sessions in a number of cells. It places them one by one, as
+// docs/scale.md describes, and multiplies by the cost of a session in one cell, which BenchmarkCell measures:
 //
 //	go run ./tests/scale --sessions 1000000 --cells 100
 package main

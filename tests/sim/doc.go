@@ -1,12 +1,11 @@
 // Package sim runs whole sessions through random events whose order a seed decides.
 //
-// A run is a world in a bubble of testing/synctest. Hosts step sessions over a journal that
-// loses, delays and refuses writes, with a model, tools, permissions, hooks and mutators that
-// do anything they may. Hosts crash in the middle and are fenced by their successors. What
-// people ask of them comes from looptest.Person, as in the random sessions of package loop,
-// and some of it comes at the wrong moment. Then the world calms down, every session has to come to rest,
-// and its journal, the driver's view and the list of calls that ran are compared. Timers,
-// retries and hangs pass in virtual time.
+// A run is a world in a bubble of testing/synctest. Hosts step sessions over a journal that loses, delays
+// and refuses writes, with a model, tools, permissions, hooks and mutators that do anything they may.
+// Hosts crash in the middle and are fenced by their successors. Input from people comes from
+// looptest.Person, as in the random sessions of package loop, and some of it arrives at the wrong moment.
+// Then the faults end, every session has to come to rest, and its journal, the driver's view and the list
+// of calls that ran are compared. Timers, retries and hangs pass in virtual time.
 //
 // The checks: package audit finds nothing; a fold from scratch equals the driver's view;
 // accepted input is in the journal once and reaches the transcript once; every call is

@@ -1,5 +1,5 @@
-// Package proof makes a node refuse entries, commands and reports that are signed wrongly, or not signed
-// although they must be.
+// Package proof makes a node refuse entries, commands and reports that are wrongly signed, or unsigned
+// although a signature is required.
 //
 // The one idea: it stands between the cell and everything that folds or decides, so nothing forged has an
 // effect. It needs the root of the cell's keys, and follows the directory that the root signs. Without a root

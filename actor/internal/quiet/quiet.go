@@ -2,7 +2,7 @@
 //
 // Two things may change without a message to a driver. Commands may arrive without live copies, which can be
 // lost when a stream's leader changes. And a stream may lose the driver's token. The node checks both for all
-// drivers at once, and wakes only those that have to look themselves.
+// drivers at once, and wakes only the drivers that have to check for themselves.
 package quiet
 
 import (

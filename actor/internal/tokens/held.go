@@ -3,9 +3,9 @@
 // The one idea: one lease of the node replaces the leases of its sessions. A node writes a record as its
 // heartbeat, and a list that names its tokens. While both are confirmed, the server keeps the listed tokens
 // for a long time, and the node sends nothing for single sessions. If another node finds this one dead, it
-// returns the listed tokens, which once returned on their own when their leases expired. A token that no
-// confirmed list names has the short lease. So do all tokens while the record cannot be written, while a node
-// of an earlier release runs, and while the node drains.
+// returns the listed tokens, because their long leases would expire late. A token that no confirmed list
+// names has the short lease. So do all tokens while the record cannot be written, while a node of an earlier
+// release runs, and while the node drains.
 package tokens
 
 import (

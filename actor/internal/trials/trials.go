@@ -1,15 +1,16 @@
-// Package trials notices which sessions break the nodes that drive them, and sets those sessions aside.
+// Package trials detects sessions that crash the nodes that drive them, and sets those sessions aside.
 //
-// A session may end the whole process that drives it, with a command that takes all of its memory or through
-// a bug that nothing recovers from. The next node would end the same way. So a node writes a note when it may
-// not survive: while one step for a session takes long, and while it takes over a session that its last
-// driver did not give up, until the inbox is handled. If another node takes the session, the note is still
-// there and the process that wrote it does not answer, that counts as a breakage. So does a panic. After two in a row the session is set aside.
+// A session may end the whole process that drives it, with a command that takes all of its memory or
+// through a bug that nothing recovers from. The next node would end the same way. So a node writes a note
+// when it may not survive: while one step for a session takes long, and while it takes over a session that
+// its last driver did not give up, until the inbox is handled. If another node takes the session while the
+// note is still there, and the process that wrote the note does not answer, that counts as a crash. A panic
+// also counts. After two in a row, the session is set aside.
 //
 // A node that is killed for another reason leaves notes about the few sessions that it was taking over, or
 // that were slow. When such a session is tried again, the node takes over no other one, so that a second
-// breakage is the session's own. If that is not possible, because takeovers wait for a stream, more breakages
-// are needed.
+// crash is certainly caused by that session. If that is not possible, because takeovers wait for a stream,
+// more crashes are needed.
 package trials
 
 import (

@@ -1,5 +1,5 @@
-// Package ramdisk keeps the temporary files of tests in memory. It is apart from package natstest, since most of the build
-// time of a test that needs no server would be to link one.
+// Package ramdisk keeps the temporary files of tests in memory. It is separate from package natstest, because linking a
+// server would take most of the build time of a test that needs none.
 package ramdisk
 
 import (

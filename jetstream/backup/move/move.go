@@ -1,9 +1,9 @@
 // Package move moves a session from one cell to another, with its journal unchanged.
 //
-// The tombstone at the source, a single guarded entry, decides where the session lives. Nothing at the
+// The tombstone at the source, a single guarded entry, decides where the session is. Nothing at the
 // target can be read before the tombstone exists and all entries are copied. So a mover may be killed
-// between any two writes. Another mover sees in both cells how far it came, and continues. ADR 24 has the
-// steps.
+// between any two writes. Another mover finds out from both cells which steps are done, and continues.
+// ADR 24 has the steps.
 //
 // The cells have different IDs, which are derived from their keys of tickets. They have the same namespace,
 // since signatures, wrapped keys and the log of heads include it.

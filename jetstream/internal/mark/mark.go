@@ -1,5 +1,5 @@
-// Package mark writes entries that do not come from a driver: those that say what happened to a session as
-// a whole.
+// Package mark writes entries that do not come from a driver: those that record what happened to a session
+// as a whole.
 //
 // They are not sealed, so writing them needs no key of a sealed session.
 package mark

@@ -1,5 +1,5 @@
-// Package agents holds the commands about agents and their files, models, and the tools
-// that models are offered.
+// Package agents holds the commands for agents and their files, for models, and for the
+// tools that models see.
 //
 // Every list is computed in the same way as for a session, so it shows what a session
 // gets. No command here opens a session.

@@ -387,14 +387,15 @@ func (i *Inbox) lastMessages(ctx context.Context, s content.SessionID) map[strin
 
 // first returns the first message of a lane after those that are known to be handled. Handled messages stay
 // in the stream until they are purged. Finding the last handled one proves that it is the same stream. If
-// the stream has nothing new for the session, first makes no request.
+// the stream has nothing for the session after that one, first makes no request.
 func (r *Reader) first(ctx context.Context, p *lane, now *look) stored {
 	m := now.end(r, p.Lane)
 	switch {
 	case m.err != nil:
 		p.seen = stamp{}
 		return m
-	case stampOf(m.Message) == p.seen:
+	case stampOf(m.Message) == p.seen, stampOf(m.Message) == stamp{p.Seq, p.At}:
+		p.seen = stampOf(m.Message)
 		return stored{err: api.ErrNoMessage}
 	case p.seen.seq > 0:
 		m := r.next(ctx, p.Lane, p.seen.seq)
@@ -408,10 +409,12 @@ func (r *Reader) first(ctx context.Context, p *lane, now *look) stored {
 	if m = r.next(ctx, p.Lane, 1); m.err != nil || m.Seq > p.Seq {
 		return m
 	}
-	at := r.next(ctx, p.Lane, p.Seq)
+	at := m
+	if m.Seq < p.Seq {
+		at = r.next(ctx, p.Lane, p.Seq)
+	}
 	switch {
-	case errors.Is(at.err, api.ErrNoMessage):
-	case at.err != nil:
+	case at.err != nil && !errors.Is(at.err, api.ErrNoMessage):
 		return at
 	case at.Seq == p.Seq && (p.At == 0 || p.At == content.TimeOf(at.Time)):
 		p.seen = stampOf(at.Message)

@@ -84,14 +84,12 @@ func (r *Runs) Close(ctx context.Context) error {
 	return nil
 }
 
-var errNoReply = errors.New("not the reply subject of a token")
-
 // NakFor returns the token of a dead holder, whose reply subject is known from its list. If the holder is
 // alive after all, it only loses a conflict.
 func (r *Runs) NakFor(reply string) error {
 	owner := "." + r.cell.names.RunStream() + "." + r.cell.names.RunConsumer() + "."
 	if !strings.HasPrefix(reply, api.AckPrefix) || !strings.Contains(reply, owner) {
-		return fmt.Errorf("nak for %q: %w", reply, errNoReply)
+		return fmt.Errorf("nak for %q: not the reply subject of a token", reply)
 	}
 	if err := r.cell.nc.Publish(reply, []byte(api.Nak)); err != nil {
 		return fmt.Errorf("nak for %s: %w", reply, err)

@@ -189,8 +189,6 @@ const (
 	keyFormat = 1
 )
 
-var errBadTicketKey = errors.New("the stored key of tickets is not valid")
-
 // CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning calls it: the
 // stream of keys keeps the first message on a subject, so the key must be stored before users can write.
 func (c *Cell) CreateTicketKey(ctx context.Context) error {
@@ -215,7 +213,7 @@ func (c *Cell) Tickets(ctx context.Context) (*task.Tickets, error) {
 	case errors.Is(err, api.ErrNoMessage):
 		err = fmt.Errorf("%w: the cell has no key of tickets", ErrNotProvisioned)
 	case err == nil && (m.Spoofed || len(m.Data) != 1+ticketKeySize || m.Data[0] != keyFormat):
-		err = fmt.Errorf("%w: delete the stream %s, then provision the cell", errBadTicketKey, stream)
+		err = fmt.Errorf("the stored key of tickets is not valid: delete the stream %s, then provision the cell", stream)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("key of tickets: %w", err)

@@ -13,10 +13,14 @@ import (
 	"github.com/turnlog/turnlog/agent/replay"
 	"github.com/turnlog/turnlog/audit"
 	"github.com/turnlog/turnlog/events/journal"
+	"github.com/turnlog/turnlog/internal/testing/ramdisk"
 	"github.com/turnlog/turnlog/turnlogtest"
 )
 
-func TestMain(m *testing.M) { turnlogtest.Main(m) }
+func TestMain(m *testing.M) {
+	ramdisk.Use()
+	turnlogtest.Main(m)
+}
 
 // shape is a way to run a session.
 type shape struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,7 +38,7 @@ type site struct {
 
 func newSite(ctx context.Context, t *testing.T) *site {
 	t.Helper()
-	return &site{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(5*time.Second))}
+	return &site{Deployment: turnlogtest.Empty(ctx, t, turnlogtest.Lease(2*time.Second))}
 }
 
 // shapes returns the shapes of a deployment.
@@ -144,12 +145,12 @@ func (d *deployment) work(ctx context.Context) {
 
 // worker returns a worker with the scenario's tools.
 func (d *deployment) worker(queue task.Queue, offers worker.Offers) (*worker.Worker, error) {
-	return worker.New(worker.Config{Queue: queue, Offers: offers, Tools: d.shop.sources(d.T), Root: d.shop.root, Logger: zap.NewNop()})
+	return worker.New(worker.Config{Queue: queue, Offers: offers, Tools: d.shop.sources(), Root: d.shop.root, Logger: zap.NewNop()})
 }
 
 // tools returns the current tools of the worker.
 func (d *deployment) tools(ctx context.Context) (all []tool.Spec) {
-	for _, source := range d.shop.sources(d.T) {
+	for _, source := range d.shop.sources() {
 		tools, err := source.Tools(ctx)
 		if err != nil {
 			d.T.Error(err)
@@ -219,6 +220,7 @@ func (d *deployment) drive(ctx context.Context) {
 		}
 	})
 	<-ready
+	synctest.Wait() // until the node has a record, without which no other node notices its death
 }
 
 // keep runs a function in the background until the session ends.

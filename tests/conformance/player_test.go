@@ -69,6 +69,8 @@ func (p *player) play(st step) {
 		p.act(*st.Act)
 	case st.Wait > 0:
 		<-time.After(st.Wait)
+	case st.Until != "":
+		p.until(st.Until)
 	default:
 		p.next(st)
 	}
@@ -222,7 +224,7 @@ func describe(st session.Step, err error) string {
 	return fmt.Sprintf("%T", st)
 }
 
-// until waits for an event in the journal.
+// until waits for an event in the journal, or for a result that it may not follow because its call was lost.
 func (p *player) until(begins string) {
 	var seen []journal.Record
 	for rec, err := range p.journal.Follow(p.ctx, p.ID(), 0) {
@@ -231,7 +233,7 @@ func (p *player) until(begins string) {
 			return
 		}
 		seen = append(seen, rec)
-		if slices.ContainsFunc(eventLines(seen), func(line string) bool { return says(line, begins) }) {
+		if slices.ContainsFunc(eventLines(seen), func(line string) bool { return says(line, begins) || p.loses && unknownOutcome(line) }) {
 			return
 		}
 	}

@@ -12,7 +12,7 @@ func (p *player) result(want result, st session.Step) {
 	p.t.Helper()
 	f, ok := st.(*session.Finished)
 	if !ok {
-		p.t.Errorf("%s: %T has no result", p.at, st)
+		p.wrong("%s: %T has no result", p.at, st)
 		return
 	}
 	r := f.Result

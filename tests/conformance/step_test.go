@@ -19,7 +19,8 @@ type step struct {
 	Shown   string        `yaml:"shown"`
 	Retries int           `yaml:"retries"`
 	Task    *taskSpec     `yaml:"task"`
-	Wait    time.Duration `yaml:"wait"` // for time to pass
+	Wait    time.Duration `yaml:"wait"`  // for time to pass
+	Until   string        `yaml:"until"` // waits until this event is in the journal
 	Act     *act          `yaml:"act"`
 
 	// Next is what the next step must be: awaiting_input; finished REASON, or

@@ -23,8 +23,9 @@ import (
 type workshop struct {
 	specs map[string]toolSpec
 	tools *tool.Registry
-	root  string // where gates and hooks run, and tools create files
-	offer func() // advertises new tools
+	gates *tool.Registry // verifiers; nil without a root
+	root  string         // where gates and hooks run, and tools create files
+	offer func()         // advertises new tools
 
 	mu    sync.Mutex // guards the fields below
 	began map[string]int
@@ -38,6 +39,7 @@ func newWorkshop(t *testing.T, sc *scenario) *workshop {
 	}
 	if sc.Agent != "" || slices.ContainsFunc(sc.Steps, func(s step) bool { return s.Task != nil }) {
 		w.root = t.TempDir()
+		w.gates = gates(t, w.root)
 	}
 	reg, err := tool.NewRegistry("tools")
 	if err != nil {
@@ -60,20 +62,25 @@ func (w *workshop) reveal(name string) {
 }
 
 // sources returns what a worker runs: the tools and, for tasks, the verifiers.
-func (w *workshop) sources(t testing.TB) []tool.Source {
-	t.Helper()
-	if w.root == "" {
+func (w *workshop) sources() []tool.Source {
+	if w.gates == nil {
 		return []tool.Source{w.tools}
 	}
-	gate, err := engine.NewVerifierTool(w.root, extension.CommandVerifier{})
+	return []tool.Source{w.tools, w.gates}
+}
+
+// gates returns the verifiers of tasks.
+func gates(t testing.TB, root string) *tool.Registry {
+	t.Helper()
+	gate, err := engine.NewVerifierTool(root, extension.CommandVerifier{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gates, err := tool.NewRegistry("gates", gate)
+	out, err := tool.NewRegistry("gates", gate)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []tool.Source{w.tools, gates}
+	return out
 }
 
 // count adds one.

@@ -42,15 +42,17 @@ func (w *Worker) lookup(ctx context.Context, name string) (tool.Offer, bool) {
 
 const (
 	advertiseEvery = 3 * time.Second
-	offerTimeout   = 2 * time.Second // for listing the sources once, and for one request to the Offers
+	advertiseAgain = 200 * time.Millisecond // the first time; sources that connect in the background have tools soon after the start
+	offerTimeout   = 2 * time.Second        // for listing the sources once, and for one request to the Offers
 )
 
 // advertise keeps the tools and the offer current until ctx ends. Then it makes an empty offer: drivers
 // send no more calls, and know that running calls are not lost. When the last call has ended, it
 // withdraws the offer.
 func (w *Worker) advertise(ctx, idle context.Context) {
-	tick := time.NewTicker(advertiseEvery)
-	defer tick.Stop()
+	wait := advertiseAgain
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
 	failing, drains := false, ctx.Done()
 	for {
 		err := w.offer(ctx)
@@ -59,7 +61,9 @@ func (w *Worker) advertise(ctx, idle context.Context) {
 		}
 		failing = err != nil
 		select {
-		case <-tick.C:
+		case <-timer.C:
+			wait = min(2*wait, advertiseEvery)
+			timer.Reset(wait)
 		case <-drains:
 			drains = nil
 		case <-idle.Done():

@@ -153,9 +153,6 @@ func TestAWorkerCallsAnHTTPTool(t *testing.T) {
 		t.Errorf("report = %+v, want the loss of the attempt", d.report())
 	}
 	<-fail
-	s.CloseClientConnections()
-	s.Close()
-	d.eventually("the tool is gone", func(ctx context.Context) bool { return !d.hasTool(ctx, "word_count") })
 	w.end()
 }
 

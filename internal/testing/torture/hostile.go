@@ -26,7 +26,7 @@ const (
 	// forged is the text of forged results and inputs. No journal may hold it.
 	forged = "forged by a hostile sender"
 
-	hugeInput    = 4 << 20
+	hugeInput    = 3 << 19 // more than fits into a message
 	hostilePause = 40 * time.Millisecond
 	uselessWakes = 4 // between two pauses
 )

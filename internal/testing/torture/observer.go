@@ -75,6 +75,9 @@ func (o *observer) of(s content.SessionID) *sightings {
 // writerSession is the journal that the writers share. No driver owns it.
 const writerSession content.SessionID = "writers"
 
+// writerPause is the pause between two appends of a writer. With a third of it, the writers made most messages of a run.
+const writerPause = 100 * time.Millisecond
+
 // writer appends to a journal in competition with another writer, and records what was acknowledged.
 // It tests the guarantees on which a driver's appends depend.
 type writer struct {
@@ -93,7 +96,7 @@ func newWriter(name string, f *findings) *writer {
 // outcome, it reads where the journal ends.
 func (w *writer) write(ctx context.Context, j *jetstream.Journal) {
 	var head journal.Head
-	for n := 1; pause.For(ctx, 30*time.Millisecond); n++ {
+	for n := 1; pause.For(ctx, writerPause); n++ {
 		e := events.Entry{
 			Session: writerSession, Cause: fmt.Sprintf("%s/%d", w.name, n), At: content.TimeOf(time.Now()), Epoch: 1,
 			Events: []events.Event{events.DriverClaimed{Epoch: 1, Node: w.name}, events.Parked{}}, // nodes wake what is not parked

@@ -56,7 +56,7 @@ func TestStreamsGoBackAmongHostileSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := natstest.Start(t)
 		r, err := Run(t.Context(), Config{
-			Seed: 1, Duration: 20 * time.Second, Sessions: 4, Nodes: 2, Workers: 2, Server: srv, Dir: t.TempDir(),
+			Seed: 1, Duration: 14 * time.Second, Sessions: 4, Nodes: 2, Workers: 2, Server: srv, Dir: t.TempDir(),
 			Kinds: []Kind{StreamRolledBack, HostileSender}, OnFault: func(f Fault) { t.Log(f) },
 		})
 		if err != nil {

@@ -29,7 +29,10 @@ import (
 
 func TestMain(m *testing.M) { turnlogtest.Main(m) }
 
-var cells = flag.Uint64("sim.cells", 3, "how many seeds to run with nodes and workers over JetStream")
+// defaultCells is how many seeds are tried unless the flag says otherwise.
+const defaultCells = 2
+
+var cells = flag.Uint64("sim.cells", defaultCells, "how many seeds to run with nodes and workers over JetStream")
 
 // TestCellsSurviveRandomFaults runs sessions in a deployment whose nodes, workers and
 // connections fail, and whose results are repeated or late.
@@ -49,13 +52,14 @@ func TestCellsSurviveRandomFaults(t *testing.T) {
 		})
 	}
 	t.Logf("what was taken how often:\n%s", seen.table())
-	if t.Failed() || *oneSeed != 0 || *from != 1 || *cells < 3 {
+	if t.Failed() || *oneSeed != 0 || *from != 1 || *cells < defaultCells {
 		return
 	}
 	for _, path := range []string{
 		"cell: node_killed", "cell: node_drained", "cell: node_frozen", "cell: worker_killed", "cell: worker_frozen",
 		"cell: connections_cut", "cell: connections_slowed", "cell: acks_swallowed", "cell: stream_rolled_back", "cell: hostile_sender",
 		"cell: result reported twice", "cell: result reported late", "cell: result forged",
+		"cell: tools in the nodes: true", "cell: tools in the nodes: false", "cell: hooks: true", "cell: hooks: false",
 		"event: parked", "event: tool_detached", "event: tool_dispatched", "event: approval_resolved",
 	} {
 		if seen[path] == 0 {
@@ -96,7 +100,7 @@ func newCell(t *testing.T, seed uint64) *deployed {
 }
 
 // tail is how long late results, and tools that ignore the end of their context, may take.
-const tail = 3 * time.Minute
+const tail = 90 * time.Second
 
 func (c *deployed) live(t *testing.T) {
 	t.Helper()
@@ -105,8 +109,10 @@ func (c *deployed) live(t *testing.T) {
 	for _, own := range c.tools {
 		tools = append(tools, tool.Wrap(own, c.echoing))
 	}
+	local := c.seed%2 == 0
+	c.saw(fmt.Sprint("cell: tools in the nodes: ", local))
 	r, err := torture.Run(t.Context(), torture.Config{
-		Seed: c.seed, Duration: 30 * time.Second, Rest: 20 * time.Minute, Sessions: 2 + d.IntN(4), Nodes: 2, Workers: 2, Local: d.IntN(2) == 0,
+		Seed: c.seed, Duration: 30 * time.Second, Rest: 20 * time.Minute, Sessions: 2 + d.IntN(4), Nodes: 2, Workers: 2, Local: local,
 		Server: c.server, Dir: t.TempDir(), Logger: zap.New(commandLog{zap.DebugLevel, c.world}),
 		Workload: torture.Workload{
 			Config: c.config, Node: c.node(), Tools: tools, Tail: tail,
@@ -141,7 +147,9 @@ func (c *deployed) node() actor.Config {
 		Effects: engine.Config{Permissions: policy{c.world}},
 		Models:  func(string, []byte) (model.Model, error) { return c.model(), nil },
 	}
-	if d := c.dice("nodes"); d.one(2) {
+	hooks := c.seed/2%2 == 0
+	c.saw(fmt.Sprint("cell: hooks: ", hooks))
+	if hooks {
 		cfg.Effects.Hooks, cfg.Effects.Mutators = []extension.Hook{hook{c.world, ""}}, []extension.Mutator{mutator{c.world, "m1"}}
 	}
 	return cfg
@@ -204,7 +212,7 @@ func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handle
 		tell()
 	}
 	c.saw("cell: result reported late")
-	time.AfterFunc(d.upTo(2*time.Minute), tell)
+	time.AfterFunc(d.upTo(time.Minute), tell)
 	return out, nil
 }
 

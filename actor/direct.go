@@ -23,7 +23,7 @@ type directReport struct {
 // but for the next driver they have one. A report without its ticket gets no answer: its sender chose where
 // the answer goes.
 func (d *driver) receiveDirect(ctx context.Context, raw *nats.Msg) error {
-	err := d.takeAll(ctx, func(yield func(jetstream.Message, error) bool) {
+	err := d.handleAll(ctx, func(yield func(jetstream.Message, error) bool) {
 		for raw := range ready(raw, d.live.Direct()) {
 			if !yield(d.live.Report(raw), nil) {
 				return

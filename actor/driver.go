@@ -51,9 +51,9 @@ type driver struct {
 	vanished map[string]int    // how often a call was gone from its queue without a report, by identity
 	queued   map[string]bool   // calls that were certainly on their queues, by identity, until the inbox has been read
 	direct   []directReport    // those that are handled now
-	taken    int               // number of commands taken from the inbox
-	looked   int               // the value of taken at the last look
-	purged   int               // the value of taken at the last purge of a busy inbox
+	handled  int               // number of commands of the inbox that were handled
+	looked   int               // the value of handled at the last look
+	purged   int               // the value of handled at the last purge of a busy inbox
 	ends     jetstream.Ends    // of the streams, before look last read the inbox
 
 	unmanned map[string]*unmanned // calls whose queues have no worker, by identity
@@ -229,7 +229,7 @@ func (d *driver) next(ctx context.Context) error {
 	case <-d.unread:
 	case report := <-d.performer.Reports():
 		r.active = true
-		return d.report(ctx, report)
+		return d.receiveReport(ctx, report)
 	case id := <-d.missing:
 		return d.redispatch(ctx, id)
 	case <-r.waits.Woken():
@@ -351,8 +351,8 @@ func (p *periodic) due(now time.Time) bool {
 // look reads the inbox if no live command arrived for a while but one may have been stored: live copies may
 // be lost when a stream's leader changes.
 func (d *driver) look(ctx context.Context, again *quiet.Driver) error {
-	busy := d.taken > d.looked
-	d.looked = d.taken
+	busy := d.handled > d.looked
+	d.looked = d.handled
 	if busy {
 		again.LookAgain()
 		return nil

@@ -24,7 +24,7 @@ import (
 // reads the inbox.
 func (d *driver) receive(ctx context.Context, raw *nats.Msg) error {
 	missed := false
-	err := d.takeAll(ctx, func(yield func(jetstream.Message, error) bool) {
+	err := d.handleAll(ctx, func(yield func(jetstream.Message, error) bool) {
 		for raw := range ready(raw, d.live.C()) {
 			m := d.live.Message(raw)
 			switch {
@@ -85,7 +85,7 @@ const maxUnread = 256
 func (d *driver) handleInbox(ctx context.Context) error {
 	for again := true; again; {
 		overtaken := len(d.overtaken)
-		if err := d.takeAll(ctx, d.inbox.Read(ctx, maxUnread)); err != nil {
+		if err := d.handleAll(ctx, d.inbox.Read(ctx, maxUnread)); err != nil {
 			return err
 		}
 		again = len(d.overtaken) > overtaken
@@ -109,9 +109,9 @@ func signal(c chan struct{}) {
 // purgeEvery is how many commands are handled between two purges of a busy inbox.
 const purgeEvery = 256
 
-// takeAll decides commands and moves their lanes' cursors. A cursor is recorded in the entry that its command
+// handleAll decides commands and moves their lanes' cursors. A cursor is recorded in the entry that its command
 // causes, or else kept in memory until the next entry.
-func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, error]) error {
+func (d *driver) handleAll(ctx context.Context, all iter.Seq2[jetstream.Message, error]) error {
 	var ready results
 	for m, err := range all {
 		if err != nil {
@@ -120,26 +120,26 @@ func (d *driver) takeAll(ctx context.Context, all iter.Seq2[jetstream.Message, e
 		if m.More {
 			signal(d.unread)
 		}
-		if d.taken-d.purged >= purgeEvery && len(ready) == 0 {
-			d.purged = d.taken
+		if d.handled-d.purged >= purgeEvery && len(ready) == 0 {
+			d.purged = d.handled
 			d.purgeHandled(ctx)
 		}
-		if err := d.take(ctx, m, &ready); err != nil {
+		if err := d.handleMessage(ctx, m, &ready); err != nil {
 			return err
 		}
 	}
 	d.trial.Step()
 	defer d.trial.Stepped(ctx)
-	return d.takeResults(ctx, &ready)
+	return d.handleResults(ctx, &ready)
 }
 
-// take decides a command after the results that came before it, or adds it to those results.
-func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) error {
+// handleMessage decides a command after the results that came before it, or adds it to those results.
+func (d *driver) handleMessage(ctx context.Context, m jetstream.Message, ready *results) error {
 	d.trial.Step()
 	defer d.trial.Stepped(ctx)
 	env, err := d.open(ctx, &m)
 	if err == nil && !ready.add(d.State, env) {
-		err = d.takeResults(ctx, ready)
+		err = d.handleResults(ctx, ready)
 	}
 	if err != nil {
 		return err
@@ -147,17 +147,17 @@ func (d *driver) take(ctx context.Context, m jetstream.Message, ready *results) 
 	switch {
 	case !m.Direct():
 		d.inbox.Take(m) // not earlier, or the entry of the results would include its cursor
-		d.taken++
+		d.handled++
 	case env.Command != nil:
 		d.direct = append(d.direct, directReport{m, env.Command, awaits(d.State, env.Command)})
 	}
 	switch {
 	case len(*ready) == maxResults:
-		return d.takeResults(ctx, ready)
+		return d.handleResults(ctx, ready)
 	case len(*ready) > 0 || env.Command == nil:
 		return nil
 	}
-	return d.takeOne(ctx, env)
+	return d.handleCommand(ctx, env)
 }
 
 // open opens a message and returns its command, or none if the message is skipped.
@@ -195,9 +195,10 @@ func (d *driver) open(ctx context.Context, m *jetstream.Message) (none commands.
 	return env, nil
 }
 
-func (d *driver) takeOne(ctx context.Context, env commands.Envelope) error {
+// handleCommand decides a command, and tells its sender if it has no effect.
+func (d *driver) handleCommand(ctx context.Context, env commands.Envelope) error {
 	if r, ok := env.Command.(commands.ReportOvertaken); ok {
-		if err := d.takeOvertaken(ctx, r); err != nil {
+		if err := d.handleOvertaken(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -260,8 +261,8 @@ func (r *results) add(s *loop.State, env commands.Envelope) bool {
 	return true
 }
 
-// takeResults decides the results that are ready.
-func (d *driver) takeResults(ctx context.Context, ready *results) error {
+// handleResults decides the results that are ready.
+func (d *driver) handleResults(ctx context.Context, ready *results) error {
 	if len(*ready) == 0 {
 		return nil
 	}
@@ -278,11 +279,11 @@ func (d *driver) warn(message string, fields ...zap.Field) {
 	d.node.sparse.Line(d.log, zap.WarnLevel, message, fields...)
 }
 
-// report handles the report of an effect, and the results that are ready with it. If a timer fires early
+// receiveReport handles the report of an effect, and the results that are ready with it. If a timer fires early
 // because a clock was set back, it is armed again.
-func (d *driver) report(ctx context.Context, r engine.Report) error {
+func (d *driver) receiveReport(ctx context.Context, r engine.Report) error {
 	d.trial.Step()
-	err := d.takeReports(ctx, r)
+	err := d.handleReports(ctx, r)
 	d.trial.Stepped(ctx)
 	if err != nil {
 		return err
@@ -290,16 +291,17 @@ func (d *driver) report(ctx context.Context, r engine.Report) error {
 	return d.sync(ctx)
 }
 
-func (d *driver) takeReports(ctx context.Context, r engine.Report) error {
+// handleReports decides the small results that are ready, then the first report that is none.
+func (d *driver) handleReports(ctx context.Context, r engine.Report) error {
 	var ready results
 	for ready.add(d.State, d.envelope(r.Cause, r.Command)) {
 		select {
 		case r = <-d.performer.Reports():
 		default:
-			return d.takeResults(ctx, &ready)
+			return d.handleResults(ctx, &ready)
 		}
 	}
-	if err := d.takeResults(ctx, &ready); err != nil {
+	if err := d.handleResults(ctx, &ready); err != nil {
 		return err
 	}
 	if _, ok := r.Command.(commands.ReportTimer); ok {

@@ -169,7 +169,7 @@ func (n *Node) run(ctx context.Context) error {
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
 		n.offers.Follow, n.sweep, n.tokens.Run, n.guard, n.watch, n.serveDeletions, n.proofs.Follow, n.firing.Follow, n.advertise,
-		func(ctx context.Context) error { return n.take(ctx, drivers, &running) },
+		func(ctx context.Context) error { return n.takeTokens(ctx, drivers, &running) },
 	} {
 		group.Go(func() error { return background(gctx) })
 	}
@@ -179,7 +179,7 @@ func (n *Node) run(ctx context.Context) error {
 	kept.Go(func() { n.tokens.Keep(keeping) })
 	defer kept.Wait()
 	defer stop()
-	n.takeNoMore(ctx)
+	n.takeNoMoreTokens(ctx)
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -198,9 +198,9 @@ func (n *Node) run(ctx context.Context) error {
 	return err //nolint:wrapcheck // of our own functions
 }
 
-// take pulls run tokens one at a time, so that sessions spread over the nodes. While many wait it pulls
+// takeTokens pulls run tokens one at a time, so that sessions spread over the nodes. While many wait it pulls
 // several at a time, since each pull is a round trip to the server.
-func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error {
+func (n *Node) takeTokens(ctx, drivers context.Context, running *sync.WaitGroup) error {
 	for {
 		select {
 		case n.slots <- struct{}{}:
@@ -215,10 +215,10 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 			}
 		}
 		n.readied.Do(func() { close(n.ready) })
-		token, err := n.takeOne(ctx, drivers, running)
+		token, err := n.takeToken(ctx, drivers, running)
 		switch {
 		case err == nil:
-			n.takeMore(ctx, token, func(ctx context.Context) { _, _ = n.takeOne(ctx, drivers, running) })
+			n.takeMoreTokens(ctx, token, func(ctx context.Context) { _, _ = n.takeToken(ctx, drivers, running) })
 			continue
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -232,8 +232,8 @@ func (n *Node) take(ctx, drivers context.Context, running *sync.WaitGroup) error
 	}
 }
 
-// takeOne pulls a token for a slot that the caller holds, and drives its session.
-func (n *Node) takeOne(ctx, drivers context.Context, running *sync.WaitGroup) (*jetstream.Token, error) {
+// takeToken pulls a token for a slot that the caller holds, and drives its session.
+func (n *Node) takeToken(ctx, drivers context.Context, running *sync.WaitGroup) (*jetstream.Token, error) {
 	token, err := n.runs.Take(ctx)
 	if err != nil {
 		<-n.slots
@@ -294,8 +294,8 @@ const (
 	takeSoon  = 250 * time.Millisecond // how long to wait for tokens that other nodes may have taken
 )
 
-// takeMore pulls waiting tokens together, as many as there are free slots.
-func (n *Node) takeMore(ctx context.Context, taken *jetstream.Token, takeOne func(context.Context)) {
+// takeMoreTokens pulls waiting tokens together, as many as there are free slots.
+func (n *Node) takeMoreTokens(ctx context.Context, taken *jetstream.Token, takeToken func(context.Context)) {
 	most := uint64(maxTakers)
 	if inCrowd(taken) {
 		most = maxCrowd
@@ -307,20 +307,20 @@ func (n *Node) takeMore(ctx context.Context, taken *jetstream.Token, takeOne fun
 	for range min(taken.Waiting(), most) {
 		select {
 		case n.slots <- struct{}{}:
-			takers.Go(func() { takeOne(ctx) })
+			takers.Go(func() { takeToken(ctx) })
 		default:
 			return
 		}
 	}
 }
 
-// takeNoMoreTimeout limits how long an unresponsive server delays a drain.
-const takeNoMoreTimeout = time.Second
+// takeNoMoreTokensTimeout limits how long an unresponsive server delays a drain.
+const takeNoMoreTokensTimeout = time.Second
 
-// takeNoMore makes sure that the server gives this node no more tokens, in particular none that it is about
+// takeNoMoreTokens makes sure that the server gives this node no more tokens, in particular none that it is about
 // to hand over.
-func (n *Node) takeNoMore(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeNoMoreTimeout)
+func (n *Node) takeNoMoreTokens(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeNoMoreTokensTimeout)
 	defer cancel()
 	if err := n.runs.Close(ctx); err != nil {
 		n.log.Warn("pull requests not withdrawn: the server may still assign tokens to this node", zap.Error(err))

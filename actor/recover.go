@@ -122,10 +122,10 @@ func (d *driver) fence(ctx context.Context) error {
 	return nil
 }
 
-// takeOvertaken removes a task that a worker refused because an earlier driver dispatched it: the worker may
+// handleOvertaken removes a task that a worker refused because an earlier driver dispatched it: the worker may
 // have died before it removed the task from its queue. The call is dispatched again once the inbox has been
 // read to its end, since this driver's own task may have run in the meantime.
-func (d *driver) takeOvertaken(ctx context.Context, r commands.ReportOvertaken) error {
+func (d *driver) handleOvertaken(ctx context.Context, r commands.ReportOvertaken) error {
 	for _, e := range d.openCalls() {
 		if e.Call.Place != r.Place || e.Call.Attempt != r.Attempt {
 			continue

@@ -112,7 +112,7 @@ func runLocal(ctx context.Context, local *task.Local, c loop.Call, t task.Task) 
 // callsHere returns the calls that run in this process, or ran in that of the last driver.
 func (d *driver) callsHere() []loop.RunTool {
 	var out []loop.RunTool
-	for _, e := range d.pending() {
+	for _, e := range d.allOwed() {
 		if c, ok := e.(loop.RunTool); ok && runsHere(c.Call) {
 			out = append(out, c)
 		}

@@ -29,10 +29,10 @@
 //
 // Reading order: node.go takes tokens and starts drivers. driver.go has the life of a
 // driver, which waits for one event at a time (next). claim.go takes the session, and
-// recover.go finds its open calls. inbox.go takes commands and direct.go the reports
-// that workers send to the driver itself. decide.go handles each command with
-// engine.Session. perform.go starts the effects that are owed then, and dispatch.go the
-// calls for workers; verify.go turns verifiers into such calls. park.go releases the
+// recover.go finds its open calls. inbox.go handles commands, and direct.go the reports
+// that workers send to the driver itself; decide.go decides each with engine.Session.
+// perform.go starts the effects that are owed then, and dispatch.go the calls for workers;
+// verify.go makes the calls of verifiers and reads their verdicts. park.go releases the
 // session. crowd.go shares the node among users, and peers.go finds dead nodes.
 package actor
 

@@ -22,7 +22,7 @@ const maxOpenTasks = 16
 // sync makes the running effects equal to the owed ones. Before anything that costs or acts,
 // the lease must be fresh.
 func (d *driver) sync(context.Context) error {
-	owed := d.owed()
+	owed := d.owedNow()
 	if d.leaving { // a call that this process no longer runs ends at once
 		owed = slices.DeleteFunc(owed, func(e loop.Effect) bool {
 			c, ok := e.(loop.RunTool)
@@ -37,25 +37,25 @@ func (d *driver) sync(context.Context) error {
 	})
 }
 
-// owed returns what the session owes now, less the calls beyond maxOpenTasks. A dispatched call
+// owedNow returns what the session owes, less the calls beyond maxOpenTasks. A dispatched call
 // is done for the performer, but stays owed until its report arrives.
-func (d *driver) owed() []loop.Effect {
-	pending, calls := d.pending(), 0
-	for _, e := range pending {
+func (d *driver) owedNow() []loop.Effect {
+	owed, calls := d.allOwed(), 0
+	for _, e := range owed {
 		if _, ok := e.(loop.RunTool); ok {
 			calls++
 		}
 	}
 	if calls <= maxOpenTasks {
-		return pending
+		return owed
 	}
 	open := make(map[string]int) // by queue
-	for _, e := range pending {
+	for _, e := range owed {
 		if e, ok := e.(loop.RunTool); ok && d.performer.Has(e.Identity()) {
 			open[e.Call.Routing.Queue]++
 		}
 	}
-	return slices.DeleteFunc(pending, func(e loop.Effect) bool {
+	return slices.DeleteFunc(owed, func(e loop.Effect) bool {
 		call, ok := e.(loop.RunTool)
 		if !ok || d.performer.Has(e.Identity()) {
 			return false
@@ -65,10 +65,37 @@ func (d *driver) owed() []loop.Effect {
 	})
 }
 
+// allOwed returns everything that the session owes, with the verifier of its task as a call. The call is
+// dispatched, recovered after a crash and stopped like any other. A verifier that is no longer owed but has no
+// verdict must be stopped.
+func (d *driver) allOwed() []loop.Effect {
+	owed := slices.DeleteFunc(loop.Pending(d.State), func(e loop.Effect) bool {
+		v, ok := e.(loop.Verify)
+		return ok && len(v.Command) == 0 // a function in the client that started the task; the client reports
+	})
+	runs := false
+	for i, e := range owed {
+		switch e := e.(type) { //nolint:gochecksumtype // only verifiers become calls
+		case loop.Verify:
+			d.placeVerifier(e)
+			owed[i], runs = loop.RunTool{Session: d.State.Session, Call: d.verifier}, true
+		case loop.StopVerify: // perhaps another driver's
+			if d.State.Task.Spec.VerifierFunc {
+				continue // its client sees the cancel
+			}
+			d.placeVerifier(loop.Verify{Task: e.Task, Attempt: e.Attempt})
+		}
+	}
+	if c := d.verifier; c.Routing.Queue != "" && !runs {
+		owed = append(owed, loop.StopTool{Call: c.ID, Place: c.Place, Queue: c.Routing.Queue, Reason: "the task no longer waits for its verifier"})
+	}
+	return owed
+}
+
 // atRest reports whether nothing needs this process: no work, nothing to dispatch, no call that runs here
 // (even a canceled one), and none that is lost unless a worker comes.
 func (d *driver) atRest() bool {
-	return d.State.Parkable() && len(d.unmanned) == 0 && !d.performer.Stopping(isCall) && !slices.ContainsFunc(d.owed(), func(e loop.Effect) bool {
+	return d.State.Parkable() && len(d.unmanned) == 0 && !d.performer.Stopping(isCall) && !slices.ContainsFunc(d.owedNow(), func(e loop.Effect) bool {
 		return isCall(e.Identity()) && !d.performer.Done(e.Identity())
 	})
 }

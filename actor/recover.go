@@ -101,7 +101,7 @@ func (d *driver) callsNothing() bool {
 // openCalls returns the calls that wait for workers outside this process.
 func (d *driver) openCalls() []loop.RunTool {
 	var out []loop.RunTool
-	for _, e := range d.pending() {
+	for _, e := range d.allOwed() {
 		if c, ok := e.(loop.RunTool); ok && !unplaced(c.Call) && !runsHere(c.Call) {
 			out = append(out, c)
 		}

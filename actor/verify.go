@@ -3,7 +3,6 @@ package actor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/turnlog/turnlog/commands"
@@ -17,33 +16,6 @@ import (
 
 // verifierWait is how long a verifier waits for a worker. A restarted worker makes three offers in that time.
 const verifierWait = 30 * time.Second
-
-// pending returns what the session owes, with the verifier of its task as a call. The call is dispatched,
-// recovered after a crash and stopped like any other. A verifier that is no longer owed but has no verdict
-// must be stopped.
-func (d *driver) pending() []loop.Effect {
-	owed := slices.DeleteFunc(loop.Pending(d.State), func(e loop.Effect) bool {
-		v, ok := e.(loop.Verify)
-		return ok && len(v.Command) == 0 // a function in the client that started the task; the client reports
-	})
-	runs := false
-	for i, e := range owed {
-		switch e := e.(type) { //nolint:gochecksumtype // only verifiers become calls
-		case loop.Verify:
-			d.placeVerifier(e)
-			owed[i], runs = loop.RunTool{Session: d.State.Session, Call: d.verifier}, true
-		case loop.StopVerify: // perhaps another driver's
-			if d.State.Task.Spec.VerifierFunc {
-				continue // its client sees the cancel
-			}
-			d.placeVerifier(loop.Verify{Task: e.Task, Attempt: e.Attempt})
-		}
-	}
-	if c := d.verifier; c.Routing.Queue != "" && !runs {
-		owed = append(owed, loop.StopTool{Call: c.ID, Place: c.Place, Queue: c.Routing.Queue, Reason: "the task no longer waits for its verifier"})
-	}
-	return owed
-}
 
 // placeVerifier makes the verifier's call, once there is a queue for it.
 func (d *driver) placeVerifier(v loop.Verify) {

@@ -47,7 +47,7 @@ func (d *decision) step() bool {
 	case atDeadTail:
 		d.endTurn(content.Completed)
 	case atReply:
-		d.afterReply()
+		d.actOnReply()
 	case atPreflight:
 		return d.checkCalls()
 	case atHeld:

@@ -120,7 +120,7 @@ func (d *decision) lateQuestion(c commands.ReportQuestion) {
 	}
 	asked := append([]commands.Question{c.Question}, c.Also...)
 	if wrong := late.wrongQuestions(asked); wrong != "" {
-		d.settle(late.ID, events.Moot)
+		d.resolveQuestions(late.ID, events.Moot)
 		d.answer(late, content.StatusError, codeBadQuestion, "Tool failed: "+wrong)
 		d.warnTool(late.ID, content.StatusError, wrong)
 		return
@@ -154,7 +154,7 @@ func (d *decision) expire(id content.ApprovalID) {
 			continue
 		}
 		d.emit(events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: events.Expired, Digest: a.Digest})
-		d.settle(a.CallID, events.Moot)
+		d.resolveQuestions(a.CallID, events.Moot)
 		if call, ok := d.Call(a.CallID); ok {
 			d.answer(*call, content.StatusExpired, "", "Approval expired: no decision within "+a.ExpiresAt.Sub(a.Asked).String())
 		}
@@ -274,7 +274,7 @@ func (d *decision) resolve(c commands.ResolveApproval) error {
 func (d *decision) deny(ev events.ApprovalResolved) {
 	ev.Outcome = events.Denied
 	d.emit(ev)
-	d.settle(ev.Call, events.Moot)
+	d.resolveQuestions(ev.Call, events.Moot)
 	if call, ok := d.Call(ev.Call); ok {
 		text := content.DenialText(cmp.Or(ev.Reason, "denied by approver"))
 		if call.Lost > 0 {
@@ -302,7 +302,7 @@ func (d *decision) resolvePatched(ev events.ApprovalResolved, kind string, c com
 	}
 	d.emit(ev)
 	if check.Refusal != nil {
-		d.settle(ev.Call, events.Moot)
+		d.resolveQuestions(ev.Call, events.Moot)
 	}
 	call, _ = d.Call(ev.Call)
 	d.check(*call, check)

@@ -85,7 +85,7 @@ func (d *decision) result(c commands.ReportResult) {
 	}
 	d.answers = slices.Clone(c.Hooks)
 	bill, used := billed(*call, c)
-	d.settle(r.CallID, events.Moot) // an earlier attempt answered what a later one asked about
+	d.resolveQuestions(r.CallID, events.Moot) // an earlier attempt answered what a later one asked about
 	d.emit(ev)
 	if used {
 		d.emit(bill)
@@ -185,7 +185,7 @@ func (d *decision) cancelCall(id content.CallID, reason string) error {
 }
 
 func (d *decision) callCancelled(c Call) {
-	d.settle(c.ID, events.ApprovalCancelled)
+	d.resolveQuestions(c.ID, events.ApprovalCancelled)
 	d.answer(c, content.StatusCancelled, "", textCancelled)
 }
 

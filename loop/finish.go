@@ -25,8 +25,8 @@ func placeholder(tool string) string {
 	return "Tool " + tool + " is now running in the background. The result will be delivered when it completes."
 }
 
-// afterReply handles a reply that runs no tools: a compaction, an invalid answer, or the end.
-func (d *decision) afterReply() {
+// actOnReply handles a reply that runs no tools: a compaction, an invalid answer, or the end.
+func (d *decision) actOnReply() {
 	t := d.Turn
 	if d.cancelled() || d.limited(consumed()...) {
 		return
@@ -97,7 +97,7 @@ func (d *decision) fail(code string, class content.ErrorClass, message string) {
 	}})
 }
 
-// finish ends a turn early; nothing else does. It settles the questions, answers the calls, closes the task,
+// finish ends a turn early; nothing else does. It resolves the questions, answers the calls, closes the task,
 // records the failure and finishes the turn.
 func (d *decision) finish(e ending) {
 	t := d.Turn
@@ -121,7 +121,7 @@ func (d *decision) finish(e ending) {
 			With(content.MetaHookPoint, e.hook.Point).
 			With(content.MetaHookReason, e.hook.Reason)
 	}
-	d.settle("", events.ApprovalCancelled)
+	d.resolveQuestions("", events.ApprovalCancelled)
 	for _, c := range t.Calls {
 		if !c.Answered() {
 			d.answer(c, status, "", text)
@@ -169,8 +169,8 @@ func (d *decision) finished(e ending) {
 	d.emit(ev)
 }
 
-// settle resolves the pending questions about a call, or all of the turn's if call is empty.
-func (d *decision) settle(call content.CallID, o events.Outcome) {
+// resolveQuestions resolves the pending questions about a call, or all of the turn's if call is empty.
+func (d *decision) resolveQuestions(call content.CallID, o events.Outcome) {
 	for _, a := range d.approvals() {
 		if a.Outcome == "" && (a.CallID == call || call == "" && !d.asksOutsideTurn(a.CallID)) {
 			d.emit(events.ApprovalResolved{Approval: a.ID, Call: a.CallID, Outcome: o, Digest: a.Digest})

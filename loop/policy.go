@@ -62,7 +62,7 @@ func (d *decision) mayStart(c Call) bool {
 	if now, ok := d.Call(c.ID); ok && now.Lost > 0 {
 		text += textNotRetry
 	}
-	d.settle(c.ID, events.Moot)
+	d.resolveQuestions(c.ID, events.Moot)
 	d.answer(c, content.StatusDenied, codeRule, text)
 	return false
 }

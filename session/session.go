@@ -252,7 +252,7 @@ func (s *Session) applied(st *loop.State, rec journal.Record) {
 	}
 	s.live.Unlock()
 	s.stepper.collect(st)
-	s.settle()
+	s.deliverEnds()
 	if s.asking != nil && !undecided(st, s.asking.approval) {
 		s.asking.cancel(errDecided)
 	}

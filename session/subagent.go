@@ -107,7 +107,7 @@ func (c *child) serve(ctx, patience context.Context) (tool.Output, error) {
 	if p, ok := c.call.Caller.(Parent); ok {
 		defer func() { p.Spend(c.used()) }()
 		if r := p.Settled(); r != nil {
-			return tool.Output{}, c.settle(patience, over, end, *r)
+			return tool.Output{}, c.endAs(patience, over, end, *r)
 		}
 	}
 	return c.answer(patience, over)
@@ -190,10 +190,10 @@ func (c *child) decide(ctx context.Context, r *ApprovalRequest) error {
 	return tool.NeedsApproval(v)
 }
 
-// settle answers the session's question when the caller has settled the call. If the caller's
+// endAs ends the session's turn as the caller has settled the call. If the caller's
 // question was denied or expired, the session's question is denied and the turn continues to its
 // end. Otherwise the turn is cancelled.
-func (c *child) settle(patience, over context.Context, end context.CancelCauseFunc, r content.ToolResult) error {
+func (c *child) endAs(patience, over context.Context, end context.CancelCauseFunc, r content.ToolResult) error {
 	if c.before() != nil {
 		return nil
 	}

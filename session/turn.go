@@ -364,7 +364,7 @@ func contextReason(ctx context.Context) string {
 }
 
 // track notes which turn accepted an input. The function that it returns reports whether the event
-// belongs to a turn. Like settle, it is called within Applied.
+// belongs to a turn. Like deliverEnds, it is called within Applied.
 func (s *Session) track(cause string, ev any) func(*Turn) bool {
 	before := s.open
 	s.open = openAfter(s.open, ev)
@@ -416,8 +416,8 @@ func (t *Turn) takes(ev events.InputAccepted, open bool) bool {
 	return t.cause == "" && !open
 }
 
-// settle passes the known ends to the turns that wait for them.
-func (s *Session) settle() {
+// deliverEnds passes the known ends to the turns that wait for them.
+func (s *Session) deliverEnds() {
 	s.turns = slices.DeleteFunc(s.turns, func(t *Turn) bool {
 		if t.id != "" && t.end == nil {
 			t.end = s.stepper.endOf(t.id)

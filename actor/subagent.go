@@ -33,7 +33,7 @@ import (
 // stopSubagent ends the session that works for a call, if there is one, and reports its usage.
 func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Command, error) {
 	parent := d.token.Session()
-	c := child{node: d.node, call: e, parent: parent, id: engine.ChildID(parent, e.Place), sent: make(map[string]bool)}
+	c := stoppedChild{node: d.node, call: e, parent: parent, id: engine.ChildID(parent, e.Place), sent: make(map[string]bool)}
 	now, err := c.find(ctx)
 	if err != nil || now == nil {
 		return nil, err
@@ -57,8 +57,8 @@ func (d *driver) stopSubagent(ctx context.Context, e loop.StopTool) (commands.Co
 	}}, nil
 }
 
-// child is the session of a sub-agent, as its caller's driver sees it.
-type child struct {
+// stoppedChild is the session of a sub-agent whose call has ended, as the caller's driver sees it.
+type stoppedChild struct {
 	node       *Node
 	call       loop.StopTool
 	parent, id content.SessionID
@@ -67,7 +67,7 @@ type child struct {
 }
 
 // find returns the session, or nil if there is none and there will be none.
-func (c *child) find(ctx context.Context) (*loop.State, error) {
+func (c *stoppedChild) find(ctx context.Context) (*loop.State, error) {
 	if _, err := content.ParseSessionID(string(c.id)); err != nil {
 		return nil, nil //nolint:nilnil // no session can have that id
 	}
@@ -94,7 +94,7 @@ func (c *child) find(ctx context.Context) (*loop.State, error) {
 
 // end sends the session the command that ends it, unless it has already ended. The command denies all its
 // questions if its caller's question was denied or expired, and otherwise cancels its turn.
-func (c *child) end(ctx context.Context, s *loop.State) error {
+func (c *stoppedChild) end(ctx context.Context, s *loop.State) error {
 	held := c.call.Held
 	if turnOver(s) {
 		return nil
@@ -117,7 +117,7 @@ func (c *child) end(ctx context.Context, s *loop.State) error {
 func turnOver(s *loop.State) bool { return s.Last != nil && s.Turn == nil }
 
 // send puts a command into the session's inbox, once, and wakes the session.
-func (c *child) send(ctx context.Context, id string, cmd commands.Command) (uint64, error) {
+func (c *stoppedChild) send(ctx context.Context, id string, cmd commands.Command) (uint64, error) {
 	if c.sent[id] {
 		return 0, nil
 	}
@@ -131,7 +131,7 @@ func (c *child) send(ctx context.Context, id string, cmd commands.Command) (uint
 }
 
 // ended waits until the session has finished its turn, or was refused.
-func (c *child) ended(ctx context.Context) (*loop.State, error) {
+func (c *stoppedChild) ended(ctx context.Context) (*loop.State, error) {
 	s := loop.New(c.id)
 	for rec, err := range c.node.proofs.Journal(c.node.cell.Journal()).Follow(ctx, c.id, 0) {
 		if err == nil {

@@ -97,7 +97,7 @@ func FoldTo(id content.SessionID, records iter.Seq2[journal.Record, error], seq 
 		if err == nil && rec.Seq > seq {
 			break
 		}
-		if err := to.follow(rec, err); err != nil {
+		if err := to.foldNext(rec, err); err != nil {
 			return to, fmt.Errorf("read %s to %d: %w", id, seq, err)
 		}
 	}
@@ -182,15 +182,15 @@ func confirms(e events.Entry, snap journal.Snapshot) bool {
 // Update folds the entries that follow the replica's head.
 func (r Reader) Update(ctx context.Context, to *Replica) error {
 	for rec, err := range r.after(ctx, to.State.Session, to.Head) {
-		if err := to.follow(rec, err); err != nil {
+		if err := to.foldNext(rec, err); err != nil {
 			return fmt.Errorf("read %s after %d: %w", to.State.Session, to.Head.Seq, err)
 		}
 	}
 	return nil
 }
 
-// follow folds the next record, unless reading it failed or it cannot follow.
-func (to *Replica) follow(rec journal.Record, err error) error {
+// foldNext folds the next record, unless reading it failed or it cannot follow.
+func (to *Replica) foldNext(rec journal.Record, err error) error {
 	if err = cmp.Or(err, rec.Err); err == nil {
 		err = follows(to.State, to.Parked, rec.Entry)
 	}

@@ -73,7 +73,7 @@ func (c *Client) attach(ctx context.Context, from engine.Replica) (*session.Sess
 	}
 	r.moveCursors(from.State.Cursors)
 	s := session.New(r, session.Config{Approver: c.approver, By: c.name})
-	go r.follow(updates) //nolint:contextcheck // Close waits for it; verifications end with Close, too
+	go r.run(updates) //nolint:contextcheck // Close waits for it; verifications end with Close, too
 	return s, nil
 }
 
@@ -127,10 +127,10 @@ func (r *remote) failure() error {
 	return r.failed
 }
 
-// follow handles updates and answers the commands that wait for them.
-func (r *remote) follow(updates iter.Seq2[Update, error]) {
+// run handles updates and answers the commands that wait for them.
+func (r *remote) run(updates iter.Seq2[Update, error]) {
 	defer close(r.done)
-	err := r.takeAll(updates)
+	err := r.handleUpdates(updates)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fail(err)
@@ -139,7 +139,7 @@ func (r *remote) follow(updates iter.Seq2[Update, error]) {
 
 func (r *remote) fail(err error) { r.failed = fmt.Errorf("session %s: %w", r.id, err) }
 
-func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
+func (r *remote) handleUpdates(updates iter.Seq2[Update, error]) error {
 	for u, err := range updates {
 		switch {
 		case err != nil:
@@ -149,7 +149,7 @@ func (r *remote) takeAll(updates iter.Seq2[Update, error]) error {
 		case u.Record.Err != nil:
 			return u.Record.Err
 		default:
-			r.take(*u.Record)
+			r.handleEntry(*u.Record)
 			if d, ok := events.DeletionOf(u.Record.Entry); ok {
 				return &session.DeletedError{Session: r.id, Deletion: d}
 			}
@@ -174,9 +174,9 @@ func (r *remote) handleLive(ev events.Event) {
 	r.observers.ShowLive(ev)
 }
 
-// take folds an entry. If the entry's cursors pass a command that has no entry of its own, the command was
+// handleEntry folds an entry. If the entry's cursors pass a command that has no entry of its own, the command was
 // refused or changed nothing, and the live event that said so was lost.
-func (r *remote) take(rec journal.Record) {
+func (r *remote) handleEntry(rec journal.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d, ok := events.DeletionOf(rec.Entry); ok { // a deleted session has no state, so it is not idle

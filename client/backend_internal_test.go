@@ -22,7 +22,7 @@ func newRemote() *remote {
 func TestADeletionAndItsErrorAreSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRemote()
-	r.take(journal.Record{Entry: events.Entry{Session: "s", Seq: 1, Events: []events.Event{events.SessionDeleted{By: "ada"}}}})
+	r.handleEntry(journal.Record{Entry: events.Entry{Session: "s", Seq: 1, Events: []events.Event{events.SessionDeleted{By: "ada"}}}})
 	err := r.View(func(*loop.State, journal.Head) {})
 	if d, ok := errors.AsType[*session.DeletedError](err); !ok || d.By != "ada" {
 		t.Errorf("View = %v", err)
@@ -60,7 +60,7 @@ func TestARefusalWaitsForTheEntriesBeforeIt(t *testing.T) {
 			t.Fatalf("answered after entry %d: %v", n, err)
 		default:
 		}
-		r.take(journal.Record{
+		r.handleEntry(journal.Record{
 			Head:  journal.Head{Seq: n + 1},
 			Entry: events.Entry{Session: "s", Seq: n + 1, Cursors: []events.Cursor{{Seq: 7}}, Events: []events.Event{events.Warning{}}},
 		})

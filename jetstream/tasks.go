@@ -39,18 +39,15 @@ func (c *Cell) Tasks() *Tasks { return &Tasks{cell: c} }
 // Dispatch puts x on its queue. It returns task.ErrQueued if x or a task that supersedes it is queued. It
 // replaces an earlier dispatch of the call, which its holder has lost. After any other error it is unknown
 // whether x is queued; as after a crash, read the inbox before dispatching it again.
-func (t *Tasks) Dispatch(ctx context.Context, x task.Task) error {
+func (t *Tasks) Dispatch(ctx context.Context, x task.Task) (err error) {
 	if !content.IsToken(x.Queue) || !content.IsToken(string(x.Session)) || !content.IsToken(string(x.Place)) {
 		return fmt.Errorf("dispatch: %w: queue %q, session %q, place %q", content.ErrBadID, x.Queue, x.Session, x.Place)
 	}
-	err := t.dispatch(ctx, x)
-	if err != nil && !errors.Is(err, task.ErrQueued) {
-		return fmt.Errorf("dispatch %s/%s: %w", x.Session, x.Place, t.cell.api.Explain(ctx, t.cell.names.TasksStream(), err))
-	}
-	return err
-}
-
-func (t *Tasks) dispatch(ctx context.Context, x task.Task) error {
+	defer func() {
+		if err != nil && !errors.Is(err, task.ErrQueued) {
+			err = fmt.Errorf("dispatch %s/%s: %w", x.Session, x.Place, t.cell.api.Explain(ctx, t.cell.names.TasksStream(), err))
+		}
+	}()
 	data, err := encodeValue(&x)
 	if err != nil {
 		return err

@@ -47,9 +47,20 @@ func (c *Conn) All(ctx context.Context, stream, subject string, seq uint64) iter
 }
 
 // Most is like All, but it reads from the leader only if the replica has nothing. So the newest messages
-// may be missing. A caller that reads again from where Most ended misses none.
+// may be missing. A caller that reads again from where Most ended misses none. If the messages are far apart
+// and each has the guard with which it was stored, Most follows the guards; see back.
 func (c *Conn) Most(ctx context.Context, stream, subject string, seq uint64) iter.Seq2[Message, error] {
-	return c.all(ctx, stream, subject, seq, true)
+	return func(yield func(Message, error) bool) {
+		found := c.back(ctx, stream, subject, max(seq, 1))
+		for _, m := range slices.Backward(found) {
+			if !yield(m, nil) {
+				return
+			}
+		}
+		if len(found) == 0 {
+			c.all(ctx, stream, subject, seq, true)(yield)
+		}
+	}
 }
 
 func (c *Conn) all(ctx context.Context, stream, subject string, seq uint64, most bool) iter.Seq2[Message, error] {

@@ -34,15 +34,17 @@ type reply struct {
 }
 
 // fakeBatches answers the requests for batches of a stream that does not exist,
-// the n-th request with the n-th list, and records where each starts.
+// the n-th request with the n-th list, and records where each starts. It has no single messages.
 func fakeBatches(t *testing.T, c *Conn, stream string, answers ...[]reply) (asked *[]uint64) {
 	t.Helper()
 	asked = new([]uint64)
 	_, err := c.nc.Subscribe(DirectGet+stream, func(m *nats.Msg) {
-		var query struct {
-			Seq uint64 `json:"seq"`
-		}
+		var query struct{ Seq, Batch uint64 }
 		natstest.Must(t, json.Unmarshal(m.Data, &query))
+		if query.Batch == 0 {
+			natstest.Must(t, c.nc.PublishMsg(reply{status: "404"}.message(m.Reply)))
+			return
+		}
 		n := len(*asked)
 		*asked = append(*asked, query.Seq)
 		for _, r := range answers[min(n, len(answers)-1)] {

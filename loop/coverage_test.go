@@ -21,7 +21,7 @@ func TestScriptsCoverTheVocabulary(t *testing.T) {
 	has := func(what, pattern string) {
 		t.Helper()
 		if !regexp.MustCompile(`(?m)` + pattern).MatchString(text) {
-			t.Errorf("no script shows %s", what)
+			t.Errorf("no script in testdata shows %s", what)
 		}
 	}
 	for _, k := range events.Kinds() {
@@ -29,7 +29,7 @@ func TestScriptsCoverTheVocabulary(t *testing.T) {
 			has("the event "+string(k), `^`+string(k)+`( |$)`)
 		}
 	}
-	for verb := range strings.FieldsSeq("claim open submit continue approve deny patch allow retry drop cancel detach cache task close park reply fail" +
+	for verb := range strings.FieldsSeq("claim open submit continue approve deny patch allow retry drop cancel detach cache switch task close park reply fail" +
 		" stopped result lost preflight gate hooks mutate recall verify memory timer") {
 		has("the command "+verb, `^`+verb+`( |$)`)
 	}

@@ -51,7 +51,8 @@
 //
 // # Testing
 //
-// testdata holds scripts: commands, and the exact events that follow. Add one for any change in behavior,
-// run the tests with -update and review the diff. Random sessions check that replay gives the same state,
-// effects and waits, that no input is lost, and that package audit finds nothing.
+// testdata holds scripts: commands, and the exact events that follow; package internal/testing/looptest describes
+// their language. Add one for any change in behavior, run the tests with -update and review the diff. Random
+// sessions check that replay gives the same state, effects and waits, that no input is lost, and that package audit
+// finds nothing.
 package loop

@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,33 @@ func TestScripts(t *testing.T) {
 			}
 			golden.Check(t, *update, file, looptest.Play(t, string(text)))
 		})
+	}
+}
+
+// failures collects errors instead of failing the test.
+type failures struct {
+	testing.TB
+
+	said []string
+}
+
+func (f *failures) Errorf(format string, args ...any) {
+	f.said = append(f.said, fmt.Sprintf(format, args...))
+}
+
+// A script whose statements do not run would show nothing and never fail.
+func TestStatementsWithoutDashesFail(t *testing.T) {
+	t.Parallel()
+	for script, want := range map[string]int{
+		"# A comment.\n\nclaim\n----\n": 0,
+		"# A comment.\nclaim":           1,
+		"claim\n----\n\nopen\n\nopen":   2,
+	} {
+		f := &failures{TB: t}
+		looptest.Play(f, script)
+		if len(f.said) != want {
+			t.Errorf("%q: %q, want %d errors", script, f.said, want)
+		}
 	}
 }
 

@@ -45,6 +45,8 @@ func play(t testing.TB, text string) (string, *Session) {
 		out.WriteString(head + "\n")
 		if isBlock {
 			out.WriteString("----\n" + r.block(t, head))
+		} else if len(statements(head)) > 0 {
+			t.Errorf("these statements do not run, because no line of four dashes follows them: add one and run the test with -update\n%s", head)
 		}
 		out.WriteString("\n")
 	}

@@ -367,7 +367,7 @@ func Open(dir string) (*Manifest, error) {
 		copied := slices.ContainsFunc(order(), func(o step) bool { return o.name == s.Name })
 		switch {
 		case i < 0:
-			return nil, bad(fmt.Errorf("the stream %s is missing", s.Name))
+			return nil, bad(fmt.Errorf("the stream %s is missing; if the release that made the backup, %q, has no such stream, restore with that release", s.Name, m.Release))
 		case copied && m.Streams[i].File != s.Name+extension:
 			return nil, bad(fmt.Errorf("the stream %s has no file", s.Name))
 		case !copied && m.Streams[i].File != "":

@@ -109,6 +109,26 @@ func TestSeveralReleasesAreReported(t *testing.T) {
 	}
 }
 
+// The user's permissions may be those of an earlier release, which had one stream less.
+func TestADeniedStreamIsNamed(t *testing.T) {
+	t.Parallel()
+	const create = `$JS.API.STREAM.CREATE.TURNLOG_SEALS`
+	srv, err := embedded.Start(t.Context(), embedded.WithListener("127.0.0.1:0"), embedded.WithStore(t.TempDir()),
+		embedded.WithSettings(`authorization { users: [ { user: admin, password: p, permissions: { publish: { deny: "`+create+`" } } } ] }
+			no_auth_user: admin`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.Close)
+	for _, profile := range []string{"standard", "dev"} {
+		run := at(t, srv.ClientURL(), "provision", "--profile", profile)
+		want := `provision turnlog: this user may not publish to "` + create + `"` + "\n"
+		if code := run.end(t); code != cli.CodeFailed || !strings.HasSuffix(run.err.String(), want) {
+			t.Errorf("%s: code %d, %s", profile, code, run.err)
+		}
+	}
+}
+
 func TestProvisioningByProfile(t *testing.T) {
 	t.Parallel()
 	p := emptyServer(t)

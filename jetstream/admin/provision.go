@@ -298,7 +298,10 @@ func (c *Cell) create(ctx context.Context, o object) error {
 		}
 		return noJetStream(c.api.CreateStream(ctx, o.config.(jetstream.StreamConfig)))
 	})
+	_, denied := api.Denied(err)
 	switch {
+	case denied: // names its subject, which may be that of another object: callers end ctx at the first denial
+		return err
 	case api.IsNameInUse(err):
 		_, err = c.compare(ctx, o)
 		return err

@@ -82,7 +82,10 @@ func provision(ctx context.Context, cell *cli.Cell, d *cli.Durability, cfg admin
 	}
 	err := cell.Provision(ctx, cfg)
 	_, differs := errors.AsType[*admin.MismatchError](err)
+	_, denied := jetstream.Denied(err)
 	switch {
+	case denied:
+		return err
 	case differs && d.Profile() != "":
 		return fmt.Errorf("%w (\"turnlog doctor --profile %s\" says how to change each)", err, d.Profile())
 	case err != nil && cfg.Replicas > 1:

@@ -78,7 +78,7 @@ func TestEveryCommandHasTheLaneOfItsSender(t *testing.T) {
 	}
 	for lane, names := range want {
 		if !slices.Equal(got[lane], names) {
-			t.Errorf("lane %q carries %v, want %v", lane, got[lane], names)
+			t.Errorf("lane %q carries %v, this test wants %v (in the order of the samples)", lane, got[lane], names)
 		}
 	}
 }

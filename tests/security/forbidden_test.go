@@ -214,7 +214,7 @@ func TestRequestsToTheServerAreThoseOfTheRole(t *testing.T) {
 			for _, row := range admin.Topology(jetstream.DefaultNamespace, admin.Config{}) {
 				for request, who := range powers(row.Name) {
 					if got, want := c.publishes(name, nc, request+row.Stream), slices.Contains(who, name); got != want {
-						t.Errorf("%s asks %s%s: %t, want %t", name, request, row.Stream, got, want)
+						t.Errorf("%s asks %s%s: %t, but powers in this file says %t", name, request, row.Stream, got, want)
 					}
 				}
 				for _, request := range []string{"CREATE." + row.Stream, "DURABLE.CREATE." + row.Stream + ".x"} {

@@ -66,6 +66,24 @@ func TestTheAccountsAreThoseOfTurnlogPermissions(t *testing.T) {
 	golden.Check(t, *update, accountsFile, output(t, built(t), append([]string{"turnlog", "permissions", "--accounts"}, users()...)...))
 }
 
+// TestTheManifestsHaveTheAccounts needs no Helm, unlike the test that renders the manifests.
+func TestTheManifestsHaveTheAccounts(t *testing.T) {
+	t.Parallel()
+	accounts, found := strings.TrimSpace(string(read(t, accountsFile))), 0
+	for _, o := range manifests(t, read(t, manifestFile)) {
+		if text, ok := o.Data["accounts.conf"]; ok {
+			found++
+			if diff := cmp.Diff(accounts, strings.TrimSpace(text)); diff != "" {
+				t.Errorf("%s is not rendered from %s. Run go test -tags deploy ./tests/packages -run TestTheManifestsAreThoseOfTheChart -update (-accounts +manifests):\n%s",
+					manifestFile, accountsFile, diff)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%s has %d accounts.conf", manifestFile, found)
+	}
+}
+
 // TestOnlyTheGatewayHasItsToken also holds that no other container sees the Secret that it is in.
 func TestOnlyTheGatewayHasItsToken(t *testing.T) {
 	t.Parallel()

@@ -237,7 +237,10 @@ func TestScheduledInputWakesAParkedSession(t *testing.T) {
 		if all, err := schedules.Of(w.Cell).List(w.Ctx); err != nil || len(all) != 1 || !all[0].Over || all[0].Last.Result != schedule.Started {
 			t.Errorf("List = %+v, %v; want the one-time schedule over", all, err)
 		}
-		<-time.After(70 * time.Minute)
+		n.Drain(t)
+		<-time.After(65 * time.Minute)
+		n = w.node("n3")
+		<-time.After(5 * time.Minute)
 		if all, err := schedules.Of(w.Cell).List(w.Ctx); err != nil || len(all) > 0 {
 			t.Errorf("after more than an hour List = %+v, %v", all, err)
 		}

@@ -19,6 +19,10 @@ import (
 	"github.com/turnlog/turnlog/worker/task"
 )
 
+// long is how long most sessions wait for a timer. It is not a whole number of minutes: drivers that wait look around
+// after each one.
+const long = 150 * time.Second
+
 // timed is a session in which a timer decides something.
 type timed struct {
 	spec    tool.Spec // of the tool, which never answers
@@ -37,7 +41,7 @@ const callThenTalk = "replies:\n  - calls: [{name: echo, input: {text: hi}}]\n  
 func allTimed() map[string]timed {
 	return map[string]timed{
 		"approval": {
-			script: callThenTalk, asks: true, parks: true, waits: events.KindApprovalRequired, comes: events.KindApprovalResolved, after: 5 * time.Minute,
+			script: callThenTalk, asks: true, parks: true, waits: events.KindApprovalRequired, comes: events.KindApprovalResolved, after: long,
 			outcome: func(t *testing.T, w *world) {
 				for _, r := range turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s") {
 					if r.Outcome != events.Expired {
@@ -47,27 +51,27 @@ func allTimed() map[string]timed {
 			},
 		},
 		"deadline of a call in the background": {
-			spec:   tool.Spec{Route: content.Background, Timeout: 5 * time.Minute},
-			script: callThenTalk, parks: true, waits: events.KindTurnFinished, comes: events.KindToolResultReceived, after: 5*time.Minute + lostWorker,
+			spec:   tool.Spec{Route: content.Background, Timeout: long},
+			script: callThenTalk, parks: true, waits: events.KindTurnFinished, comes: events.KindToolResultReceived, after: long + lostWorker,
 			outcome: timedOut,
 		},
 		"deadline of a call": {
-			spec:   tool.Spec{Timeout: 5 * time.Minute},
-			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindToolResultReceived, after: 5*time.Minute + lostWorker,
+			spec:   tool.Spec{Timeout: long},
+			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindToolResultReceived, after: long + lostWorker,
 			outcome: timedOut,
 		},
 		"detach": {
-			spec:   tool.Spec{Route: content.DetachSoon, DetachAfter: 5 * time.Minute, Timeout: time.Hour},
-			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindToolDetached, after: 5 * time.Minute,
+			spec:   tool.Spec{Route: content.DetachSoon, DetachAfter: long, Timeout: time.Hour},
+			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindToolDetached, after: long,
 		},
 		"wall clock": {
 			spec:   tool.Spec{Timeout: time.Hour},
-			config: func(c *events.Config) { c.Limits.WallClock = 5 * time.Minute },
-			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindLimitReached, after: 5 * time.Minute,
+			config: func(c *events.Config) { c.Limits.WallClock = long },
+			script: callThenTalk, waits: events.KindToolDispatched, comes: events.KindLimitReached, after: long,
 		},
 		"retry": {
-			script: "replies:\n  - text: ok\n    error: {class: rate_limit, message: wait, retry_after: 5m, attempts: 1}\n",
-			waits:  events.KindModelCallFailed, comes: events.KindTurnFinished, after: 5 * time.Minute,
+			script: "replies:\n  - text: ok\n    error: {class: rate_limit, message: wait, retry_after: 150s, attempts: 1}\n",
+			waits:  events.KindModelCallFailed, comes: events.KindTurnFinished, after: long,
 		},
 	}
 }
@@ -160,7 +164,7 @@ func TestATimerThatFiredWithoutANodeTakesEffectLater(t *testing.T) {
 				n := nodes("n1")
 				x.wait(w)
 				n.Crash(t)
-				<-time.After(30 * time.Minute)
+				<-time.After(10 * time.Minute)
 				if w.has("s", x.comes) {
 					t.Fatalf("%s was recorded without a node", x.comes)
 				}
@@ -239,14 +243,14 @@ func TestAnEarlyOrRepeatedTimerHasNoEffect(t *testing.T) {
 			}
 		}
 		fire("early", time.Now().Add(time.Minute))
-		<-time.After(4 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if got := len(w.owners("s")); got < 2 || w.has("s", events.KindApprovalResolved) {
 			t.Fatalf("the early timer woke the session %d times, or decided the approval", got-1)
 		}
 		w.Until("s", events.KindTurnFinished)
 		entries := len(turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s"))
 		fire("again", time.Now().Add(time.Minute))
-		<-time.After(5 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if got := len(turnlogtest.Facts[events.ApprovalResolved](w.Deployment, "s")); entries != 1 || got != 1 {
 			t.Errorf("the approval was resolved %d times, then %d times, want once", entries, got)
 		}

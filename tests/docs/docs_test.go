@@ -29,7 +29,7 @@ import (
 // TestMain runs all pages at once: they mostly wait for sessions.
 func TestMain(m *testing.M) {
 	ramdisk.Use()
-	parallel.Tests(8)
+	parallel.Tests(16)
 	os.Exit(m.Run())
 }
 

@@ -53,8 +53,6 @@ var endings = []ending{
 	{code: 1, text: `turnlog doctor --namespace other`},
 	{code: 1, text: `observer verify s-none`, says: "s-none"},
 	{code: 1, text: `observer export s-done | sed 3d > cut.jsonl; observer verify --file cut.jsonl`, says: "cut.jsonl"},
-	{code: 1, text: `driver-node --server 127.0.0.1:1`, says: "no server answers"},
-	{code: 1, text: `tool-worker --server 127.0.0.1:1`, says: "no server answers"},
 
 	{code: 2, text: `turnlog run --wrong hi`, says: "--wrong"},
 	{code: 2, text: `turnlog wrong`, says: "wrong"},
@@ -105,6 +103,12 @@ var endings = []ending{
 	{code: 130, text: `observer verify --file -`, signals: []syscall.Signal{interrupt}, says: "interrupted"},
 }
 
+// unanswered are programs that wait some seconds for a server, of the same table.
+var unanswered = []ending{
+	{code: 1, text: `driver-node --server 127.0.0.1:1`, says: "no server answers"},
+	{code: 1, text: `tool-worker --server 127.0.0.1:1`, says: "no server answers"},
+}
+
 // setup makes the deployment of the cases, its sessions and the models' scripts.
 var setup = []string{
 	`turnlog provision`,
@@ -119,13 +123,13 @@ var setup = []string{
 	`turnlog run --session s-done --model scripted:hello.yaml hi`,
 	`turnlog run --session s-gone --model scripted:hello.yaml hi`,
 	`observer heads s-gone > heads.jsonl`,
-	`observer tail s-gone --from 1 -o jsonl &`, // until it is parked
-	`turnlog sessions rm s-gone`,
 	`turnlog run --session s-limit --model scripted:rounds.yaml --max-rounds 2 hi || true`,
 	`turnlog run --session s-cancelled --model scripted:endless.yaml --timeout 10ms hi || true`,
 	`turnlog run --session s-late --model scripted:endless.yaml --timeout 10ms hi || true`,
 	`turnlog run --session s-asks --model scripted:asks.yaml hi || true`,
 	`turnlog run --session s-open --model scripted:endless.yaml --timeout 10ms hi || true; turnlog send s-open again`,
+	`observer tail s-gone --from 1 -o jsonl &`, // until it is parked
+	`turnlog sessions rm s-gone`,
 }
 
 func TestCommandsExitAsTheTableSays(t *testing.T) {
@@ -154,15 +158,30 @@ func TestCommandsExitAsTheTableSays(t *testing.T) {
 			}
 		}
 	}
-	t.Run("cases", func(t *testing.T) {
-		for _, e := range endings {
-			t.Run(e.text, func(t *testing.T) {
-				t.Parallel()
-				r.ends(t, e)
-			})
-		}
-	})
+	t.Run("cases", func(t *testing.T) { r.allEnd(t, endings) })
 	r.stop(t)
+}
+
+func TestProgramsWaitForAServer(t *testing.T) {
+	t.Parallel()
+	dir, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reader{name: "exit codes", used: make(map[string]bool)}
+	r.prepare(t, dir, "")
+	r.allEnd(t, unanswered)
+}
+
+// allEnd runs commands at the same time.
+func (r *reader) allEnd(t *testing.T, all []ending) {
+	t.Helper()
+	for _, e := range all {
+		t.Run(e.text, func(t *testing.T) {
+			t.Parallel()
+			r.ends(t, e)
+		})
+	}
 }
 
 // ends runs a command to its end.

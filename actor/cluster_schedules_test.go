@@ -21,7 +21,7 @@ import (
 // firing starts exactly one session.
 func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	t.Parallel()
-	const plans = 12
+	const plans, perSecond = 12, 4
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	servers, err := cluster.Start(ctx, "")
@@ -37,9 +37,9 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	movers.Go(func() { w.moveLeader(moving, "TURNLOG_SCHEDULES") })
 
 	var want []content.SessionID
-	begin := time.Now().Truncate(time.Second).Add(5 * time.Second)
+	begin := time.Now().Truncate(time.Second).Add(3 * time.Second)
 	for i := range plans {
-		p := plan(fmt.Sprint("p", i), schedule.Timing{At: begin.Add(time.Duration(i/2) * time.Second)}, oneReply)
+		p := plan(fmt.Sprint("p", i), schedule.Timing{At: begin.Add(time.Duration(i/perSecond) * time.Second)}, oneReply)
 		w.add(p)
 		want = append(want, p.SessionAt(p.Timing.At))
 	}
@@ -53,7 +53,7 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	if got := w.sessions(); !slices.Equal(got, want) {
 		t.Errorf("sessions %v, want %v", got, want)
 	}
-	t.Logf("all started %v after the last one was due", time.Since(begin.Add((plans/2-1)*time.Second)).Round(time.Millisecond))
+	t.Logf("all started %v after the last one was due", time.Since(begin.Add((plans/perSecond-1)*time.Second)).Round(time.Millisecond))
 	for _, n := range nodes {
 		n.Drain(t)
 	}
@@ -83,7 +83,7 @@ func (w *world) moveLeader(ctx context.Context, stream string) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 		if err := nc.PublishRequest("$JS.API.STREAM.LEADER.STEPDOWN."+stream, nc.NewInbox(), nil); err != nil {
 			return

@@ -229,6 +229,7 @@ func TestALostCallThatMayNotRunTwiceWaitsForAPerson(t *testing.T) {
 // The late result of a call that was answered as unknown is recorded. If another worker has
 // finished the call, it is not.
 func TestALateResultOfALostWorkerIsRecordedOnce(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[content.Effects][]string{
 		content.Once: {"unknown", "ok late"}, content.ReadOnly: {"ok"},
 	} {

@@ -76,6 +76,7 @@ func background(c *events.Config) {
 // The next driver found the task and released the session. The worker refuses the task and reports
 // it to the session.
 func TestACallOfAReplacedDriverIsDispatchedAgain(t *testing.T) {
+	t.Parallel()
 	for name, diesThere := range map[string]bool{"with a live worker": false, "with a worker that dies after its report": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -39,6 +39,7 @@ func (c *tally) CommandHandled(name, outcome string) {
 // A session gets far more commands than it can handle, most of them invalid. Its work continues, it
 // can be canceled, and its journal does not grow with the refused commands.
 func TestASessionOutlivesAFlood(t *testing.T) {
+	t.Parallel()
 	const each = 500
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

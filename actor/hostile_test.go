@@ -31,6 +31,7 @@ func (w *world) publish(subject, data string, headers ...string) {
 // The worker of a call sends what no node may decode. The call fails with an error that names the limit.
 // It is not dispatched again, and no other report is read for it.
 func TestAReportBeyondTheLimitsFailsItsCall(t *testing.T) {
+	t.Parallel()
 	name := strings.Repeat("ab", 32)
 	for what, says := range map[string]string{
 		"a blob of 2.6 GB": "2600000000 bytes, at most 134217728",

@@ -27,6 +27,7 @@ func (w *world) localNode(name string, k killable) *turnlogtest.Process {
 // One entry has the reply and the start of its call, the next one the result. Workers offer the same tool
 // for nothing, even one that pretends to be the node.
 func TestANodeRunsTheToolsThatItHas(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		k := killable{effects: content.Once, began: make(chan string, 1), answer: make(chan struct{})}
@@ -70,6 +71,7 @@ func TestANodeRunsTheToolsThatItHas(t *testing.T) {
 
 // The effects that the tool declares decide, as they do when a worker is lost.
 func TestACallIsLostWithItsNode(t *testing.T) {
+	t.Parallel()
 	for effects, want := range map[content.Effects]string{
 		content.ReadOnly: "by n2", content.Idempotent: "by n2",
 		content.Once: "Outcome unknown: its worker was lost; it may or may not have taken effect",
@@ -102,6 +104,7 @@ func TestACallIsLostWithItsNode(t *testing.T) {
 
 // Whatever its effects, a call in a node without the tool ends with an error that says so.
 func TestALostCallNeedsANodeWithItsTool(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		k := killable{effects: content.ReadOnly, began: make(chan string, 1), answer: make(chan struct{})}
@@ -121,6 +124,7 @@ func TestALostCallNeedsANodeWithItsTool(t *testing.T) {
 // A call that has begun ends before the session is handed over. The next call of the round does not begin,
 // and the model learns that nothing was done.
 func TestANodeThatStopsFinishesItsCalls(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		k := killable{effects: content.Once, began: make(chan string, 2), answer: make(chan struct{})}
@@ -144,6 +148,7 @@ func TestANodeThatStopsFinishesItsCalls(t *testing.T) {
 
 // A call that does not end in time is stopped.
 func TestANodeThatStopsGivesItsCallsATime(t *testing.T) {
+	t.Parallel()
 	for effects, want := range map[content.Effects]string{
 		content.ReadOnly: "by n2", content.Once: "Outcome unknown: its worker was lost; it may or may not have taken effect",
 	} {
@@ -171,6 +176,7 @@ func TestANodeThatStopsGivesItsCallsATime(t *testing.T) {
 
 // A report about the call from elsewhere has no ticket, and is ignored.
 func TestAReportOfALocalCallCannotBeForged(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		k := killable{effects: content.Once, began: make(chan string, 1), answer: make(chan struct{})}
@@ -197,6 +203,7 @@ func TestAReportOfALocalCallCannotBeForged(t *testing.T) {
 
 // Whichever node has the tool runs it.
 func TestALostCallOfANodeMayBeRetriedByAPerson(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		k := killable{effects: content.Once, began: make(chan string, 2), answer: make(chan struct{})}

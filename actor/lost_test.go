@@ -20,6 +20,7 @@ import (
 
 // The tool declares that its calls may run twice.
 func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
+	t.Parallel()
 	for _, e := range []content.Effects{content.ReadOnly, content.Idempotent} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -50,6 +51,7 @@ func TestALostCallRunsElsewhereAfterItsLease(t *testing.T) {
 // The session's configuration asks for it. A denial leaves no dead letter, and an approval starts
 // the next attempt.
 func TestAPersonIsAskedAboutALostCall(t *testing.T) {
+	t.Parallel()
 	for _, yes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)

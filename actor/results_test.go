@@ -28,6 +28,7 @@ func (slowAppends) EffectStarted(string)                            {}
 
 // Without that, each result would have a separate entry.
 func TestResultsThatAreReadyTogetherShareAnEntry(t *testing.T) {
+	t.Parallel()
 	const calls = 12
 	script := "replies:\n  - calls: [" + strings.TrimSuffix(strings.Repeat("{name: killable, input: {}}, ", calls), ", ") + "]\n" +
 		"  - text: \"{{len .Results}}\"\n"

@@ -128,6 +128,7 @@ func (w *diskWorld) echo(do func(), opts ...tool.Option) tool.Tool {
 }
 
 func TestASessionReadsItsInboxAfterItLostCommands(t *testing.T) {
+	t.Parallel()
 	for _, parked := range []bool{true, false} {
 		losing(t, "TURNLOG_INBOX", func(t *testing.T, w *diskWorld, lose func()) {
 			n := w.node("n1")
@@ -166,6 +167,7 @@ func TestASessionReadsItsInboxAfterItLostCommands(t *testing.T) {
 }
 
 func TestATimerIsArmedAgainAfterItWasLost(t *testing.T) {
+	t.Parallel()
 	losing(t, "TURNLOG_TIMERS", func(t *testing.T, w *diskWorld, lose func()) {
 		x := allTimed()["approval"]
 		n := x.begin(w.world)("n1")
@@ -183,6 +185,7 @@ func TestATimerIsArmedAgainAfterItWasLost(t *testing.T) {
 }
 
 func TestACallIsDispatchedAgainAfterItsTaskWasLost(t *testing.T) {
+	t.Parallel()
 	for _, spec := range []tool.Spec{
 		{Name: "echo", Effects: content.ReadOnly, Timeout: time.Hour},
 		{Name: "echo", Effects: content.ReadOnly, Timeout: time.Hour, Route: content.Background}, // its session parks
@@ -209,6 +212,7 @@ func TestACallIsDispatchedAgainAfterItsTaskWasLost(t *testing.T) {
 // TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost has a worker that runs the call while the
 // queue loses its task.
 func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost(t *testing.T) {
+	t.Parallel()
 	losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
 		var runs atomic.Int32
 		running, finish := make(chan struct{}, 2), make(chan struct{})
@@ -239,6 +243,7 @@ func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskWasLost(t *testing.T) {
 // TestACallThatMustNotRunTwiceDoesNotWhenItsTaskIsBack has a worker that ran the call before the queue got
 // its task back, or lost the call's report together with its driver.
 func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskIsBack(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []string{"TURNLOG_TASKS", "TURNLOG_INBOX"} {
 		losing(t, stream, func(t *testing.T, w *diskWorld, lose func()) {
 			w.advertise(tool.Spec{Name: "echo", Effects: content.Once, Timeout: time.Hour})
@@ -270,6 +275,7 @@ func TestACallThatMustNotRunTwiceDoesNotWhenItsTaskIsBack(t *testing.T) {
 
 // A queue that lost a task confirms extensions of its lease, but not its end.
 func TestAWorkerGoesOnAfterItsTaskWasLost(t *testing.T) {
+	t.Parallel()
 	losing(t, "TURNLOG_TASKS", func(t *testing.T, w *diskWorld, lose func()) {
 		running, finish := make(chan struct{}, 10), make(chan struct{})
 		echo := w.echo(func() {
@@ -295,6 +301,7 @@ func TestAWorkerGoesOnAfterItsTaskWasLost(t *testing.T) {
 }
 
 func TestSessionsWakeAfterRunTokensWereLost(t *testing.T) {
+	t.Parallel()
 	losing(t, "TURNLOG_RUN", func(t *testing.T, w *diskWorld, lose func()) {
 		n := w.node("n1")
 		idle, busy := w.Start("idle", oneReply), w.Start("busy", "replies:\n  - text: ok\n    delay: 1m\n    repeat: true\n")
@@ -324,6 +331,7 @@ func TestSessionsWakeAfterRunTokensWereLost(t *testing.T) {
 // TestAScheduleFiresOnceAfterItsStreamWentBack restores a backup in which the last firings are not
 // handled yet.
 func TestAScheduleFiresOnceAfterItsStreamWentBack(t *testing.T) {
+	t.Parallel()
 	losing(t, "TURNLOG_SCHEDULES", func(t *testing.T, w *diskWorld, lose func()) {
 		n := w.node("n1")
 		s := w.Start("s", oneReply)

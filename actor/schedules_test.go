@@ -277,6 +277,7 @@ func TestScheduledInputFailsForASessionThatCannotTakeIt(t *testing.T) {
 
 // Nodes crash at many instants around the firing.
 func TestAFiringSurvivesItsNode(t *testing.T) {
+	t.Parallel()
 	for _, cut := range []time.Duration{0, 100 * time.Microsecond, time.Millisecond, 250 * time.Millisecond, time.Second} {
 		t.Run(cut.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

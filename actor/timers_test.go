@@ -156,6 +156,7 @@ func (w *world) armed(id content.SessionID) []string {
 
 // All nodes die while the session waits for a timer, which fires while there is none.
 func TestATimerThatFiredWithoutANodeTakesEffectLater(t *testing.T) {
+	t.Parallel()
 	for name, x := range allTimed() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,6 +186,7 @@ func TestATimerThatFiredWithoutANodeTakesEffectLater(t *testing.T) {
 
 // The session is parked, if it can be, or its node is alive.
 func TestTimersTakeEffectOnTime(t *testing.T) {
+	t.Parallel()
 	for name, x := range allTimed() {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -96,6 +96,7 @@ func (w *world) aMinute(id string) *session.Session {
 // A command that ends its node is tried twice if it takes a moment to do so. Otherwise it is tried
 // three times: the first node left no note, and the second one took over all of its sessions.
 func TestASessionThatBreaksNodesIsSetAside(t *testing.T) {
+	t.Parallel()
 	for _, of := range []struct {
 		slow  time.Duration
 		nodes int

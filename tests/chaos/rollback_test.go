@@ -38,7 +38,7 @@ func TestEveryStreamMayGoBack(t *testing.T) {
 					srv.Close()
 				})
 				c := torture.Config{
-					Seed: *seed, Duration: 12 * time.Second, Gap: time.Second, Sessions: max(1, *sessions/12), Nodes: 2, Workers: 2, Server: srv,
+					Seed: *seed, Duration: 9 * time.Second, Gap: 750 * time.Millisecond, Sessions: max(1, *sessions/6), Nodes: 2, Workers: 2, Server: srv,
 					Kinds: []torture.Kind{torture.StreamRolledBack, torture.NodeKilled}, Streams: []string{stream},
 				}
 				reminded, waited := &reminders{t: t}, &waiters{t: t}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -38,14 +39,19 @@ type natsServer struct {
 	said bytes.Buffer
 }
 
+// program builds nats-server, once for all tests: even if nothing has changed, that takes half a second.
+var program = sync.OnceValues(func() (path string, err error) {
+	dir, err := clitest.Build(context.Background(), "github.com/nats-io/nats-server/v2")
+	return filepath.Join(dir, "nats-server"), err
+})
+
 // startServers starts a cluster of three processes with files on disk.
 func startServers(t *testing.T) []*natsServer {
 	t.Helper()
-	dir, err := clitest.Build(t.Context(), "github.com/nats-io/nats-server/v2")
+	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "nats-server")
 	ports := freePorts(t, 6)
 	var routes []string
 	for _, p := range ports[3:] {
@@ -55,7 +61,7 @@ func startServers(t *testing.T) []*natsServer {
 	for i := range 3 {
 		s := &natsServer{t: t, name: fmt.Sprint("s", i+1), url: fmt.Sprintf("nats://127.0.0.1:%d", ports[i])}
 		s.args = []string{
-			program, "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", s.name, "-js", "-sd", t.TempDir(),
+			path, "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", s.name, "-js", "-sd", t.TempDir(),
 			"--cluster_name", "chaos", "--cluster", routes[i], "--routes", strings.Join(routes, ","),
 		}
 		s.start()
@@ -201,7 +207,7 @@ func TestNothingIsLostWithTheProcessOfALeader(t *testing.T) {
 	await(t, urlsOf(servers))
 	killed, c := 0, &traffic{t: t}
 	r := survives(t.Context(), t, torture.Config{
-		Seed: *seed, Duration: *duration, Sessions: max(1, *sessions/3), Servers: &natscli.Flags{Server: urlsOf(servers)}, Replicas: 3,
+		Seed: *seed, Duration: *duration, Sessions: max(1, *sessions/2), Servers: &natscli.Flags{Server: urlsOf(servers)}, Replicas: 3,
 		Kinds:    []torture.Kind{torture.ConnectionsCut, torture.NodeKilled, torture.WorkerKilled},
 		Workload: torture.Workload{Node: actor.Config{Metrics: c}},
 		Clients:  []func(context.Context, *cell.Process){func(ctx context.Context, _ *cell.Process) { killed = c.killLeaders(ctx, servers) }},

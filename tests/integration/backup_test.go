@@ -58,7 +58,7 @@ func TestACellThatIsLostWithItsDisksComesBack(t *testing.T) {
 	must(d, 0, "turnlog", "run", "A secret", "--session", "secret", "--seal", "--seal-key", key, "--model", d.script("replies: [{text: I keep it.}]"))
 	waits := d.open(ctx, "waits", `
 replies:
-  - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "touch started; sleep 600"]}}]
+  - calls: [{name: shell_exec, input: {argv: ["sh", "-c", "touch started; exec sleep 600"]}}]
   - text: "{{(index .Results 0).Text}}"
 `)
 	d.eventually("the call runs", func(context.Context) bool {
@@ -67,9 +67,9 @@ replies:
 	})
 
 	// Sessions work until stop is closed.
-	script := "replies:\n" + strings.Repeat("  - text: Yes.\n", 3_000)
+	const script = "{replies: [{text: Yes.}], repeat: true}"
 	var load sync.WaitGroup
-	stop, turns := make(chan struct{}), make(chan struct{}, 500) // no session has more turns than replies
+	stop, turns := make(chan struct{}), make(chan struct{}, 500)
 	ids := []content.SessionID{"load-0", "load-1", "load-2", "load-3"}
 	for _, id := range ids {
 		s := d.open(ctx, id, script)

@@ -89,7 +89,7 @@ func TestALostCallEndsUnknownAndTheTurnGoesOn(t *testing.T) {
 replies:
   - calls:
       - name: shell_exec
-        input: {argv: ["sh", "-c", "test -e pid && echo second run && exit; echo $PPID > pid.tmp && mv pid.tmp pid; sleep 60"]}
+        input: {argv: ["sh", "-c", "test -e pid && echo second run && exit; echo $PPID > pid.tmp && mv pid.tmp pid; exec sleep 60"]}
   - text: "{{(index .Results 0).Text}}"
   - text: "I see."
 `)

@@ -104,7 +104,7 @@ func TestABackgroundCallOutlivesItsTurnAndEndsWithItsWorker(t *testing.T) {
 replies:
   - calls:
       - name: shell_exec
-        input: {argv: ["sh", "-c", "echo $PPID > pid.tmp && mv pid.tmp pid; sleep 60"]}
+        input: {argv: ["sh", "-c", "echo $PPID > pid.tmp && mv pid.tmp pid; exec sleep 60"]}
   - text: "it runs"
   - text: "I heard"
 `))

@@ -41,8 +41,8 @@ func (fragile) OnEvent(_ context.Context, e extension.HookEvent) (extension.Acti
 	case strings.HasPrefix(string(e.Session), "memory"):
 		for hold := [][]byte{}; ; {
 			hold = append(hold, []byte(strings.Repeat("x", 1<<20)))
-			if heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}; len(hold)%64 == 0 {
-				if metrics.Read(heap); heap[0].Value.Uint64() > 1<<28 {
+			if heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}; len(hold)%16 == 0 {
+				if metrics.Read(heap); heap[0].Value.Uint64() > 1<<26 {
 					os.Exit(137) // as the kernel does with a process in a container
 				}
 			}

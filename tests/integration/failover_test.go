@@ -59,10 +59,10 @@ type wayToEnd struct {
 func waysToEnd() []wayToEnd {
 	nothing := func(*process) {}
 	return []wayToEnd{
-		{"killed", 80, (*process).kill, nothing},
-		{"drained", 24, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
+		{"killed", 40, (*process).kill, nothing},
+		{"drained", 16, func(p *process) { p.signal(syscall.SIGTERM) }, nothing},
 		// When it resumes, it assumes that it still owns all of them.
-		{"frozen", 24, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
+		{"frozen", 16, func(p *process) { p.signal(syscall.SIGSTOP) }, func(p *process) { p.signal(syscall.SIGCONT) }},
 	}
 }
 

@@ -37,7 +37,7 @@ import (
 func TestMain(m *testing.M) {
 	natstest.CollectRarely()
 	ramdisk.Use()
-	parallel.Tests(8)
+	parallel.Tests(24)
 	os.Exit(m.Run())
 }
 

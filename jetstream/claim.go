@@ -145,7 +145,8 @@ func (c *claim) Unbegin(ctx context.Context) error {
 // instead.
 func (c *claim) Report(ctx context.Context, r task.Report) error {
 	env := c.envelope(r)
-	if c.reportDirectly(ctx, r, env) {
+	recorded, missed := c.reportDirectly(ctx, r, env)
+	if recorded {
 		return nil
 	}
 	_, err := c.queue.inbox.SendReport(ctx, env, c.task.Ticket)
@@ -159,24 +160,24 @@ func (c *claim) Report(ctx context.Context, r task.Report) error {
 		return c.wrap("report", err)
 	}
 	c.reported = r.Question == nil
-	if r.Wake || c.task.Wake {
+	if r.Wake || c.task.Wake || missed {
 		c.queue.runs.WakeSoon(r.Session)
 	}
 	return nil
 }
 
-// reportDirectly gives an outcome to the session's driver, and reports whether the driver has recorded it. It
-// tries once.
-func (c *claim) reportDirectly(ctx context.Context, r task.Report, env commands.Envelope) bool {
+// reportDirectly gives an outcome to the session's driver, and reports whether the driver has recorded it, or
+// did not answer: the session may have parked, if a person detached the call. It tries once.
+func (c *claim) reportDirectly(ctx context.Context, r task.Report, env commands.Envelope) (recorded, missed bool) {
 	if !c.task.Direct || c.tried || r.Question != nil || r.Lost || c.queue.directDenied.Load() {
-		return false
+		return false, false
 	}
 	recorded, err := c.queue.inbox.deliver(ctx, env, c.task.Ticket)
 	if _, denied := Denied(err); denied {
 		c.queue.directDenied.Store(true)
 	}
 	c.tried, c.reported = true, recorded
-	return recorded
+	return recorded, err != nil
 }
 
 // envelope returns the envelope of a report. A result is signed for the journal if the cell has a key,

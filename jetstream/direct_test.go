@@ -32,12 +32,13 @@ func TestADirectReportIsStoredUnlessItsDriverHasIt(t *testing.T) {
 		text     string
 		received bool // by the driver
 		want     int  // reports in the inbox
+		woken    bool // the session, which may have parked since the dispatch
 		after    time.Duration
 	}{
 		"recorded":                    {driver: answers(true), received: true},
 		"not recorded":                {driver: answers(false), received: true, want: 1},
-		"no answer":                   {driver: func(Message) {}, received: true, want: 1, after: time.Second},
-		"no driver":                   {want: 1},
+		"no answer":                   {driver: func(Message) {}, received: true, want: 1, woken: true, after: time.Second},
+		"no driver":                   {want: 1, woken: true},
 		"a call that cannot be again": {driver: answers(true), stored: true, want: 1},
 		"a question":                  {driver: answers(true), question: true, want: 1},
 		"a large output":              {driver: answers(true), text: strings.Repeat("x", maxInline), want: 1},
@@ -83,6 +84,9 @@ func TestADirectReportIsStoredUnlessItsDriverHasIt(t *testing.T) {
 					t.Errorf("%d reports in the inbox, want %d", got, tt.want)
 				}
 				synctest.Wait()
+				if tokens, err := c.Runs().Tokens(t.Context()); err != nil || len(tokens) > 0 != tt.woken {
+					t.Errorf("the session's tokens: %v, %v", tokens, err)
+				}
 				if (received > 0) != tt.received {
 					t.Errorf("the driver received %d reports", received)
 				}

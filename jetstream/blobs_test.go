@@ -17,6 +17,7 @@ import (
 )
 
 func TestPayloadsAreReadExactly(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		for _, n := range []int{0, 1, maxInline, maxInline + 1, 128 << 10, 128<<10 + 1, 5 << 20} {
 			data := noise(n, uint64(n))

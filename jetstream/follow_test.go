@@ -164,6 +164,7 @@ func TestFollowVerifiesLiveCopies(t *testing.T) {
 }
 
 func TestSlowFollowerMissesNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		ctx, cancel := context.WithCancel(t.Context())
 		records := following(ctx, t, c.Journal().Follow(ctx, "s", 0))

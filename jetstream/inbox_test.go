@@ -317,6 +317,7 @@ func TestInboxesOfSessionsAreSeparate(t *testing.T) {
 }
 
 func TestTooLargeAskIsReadWithAnError(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		id, _, err := c.Blobs().PutFrom(t.Context(), bytes.NewReader(make([]byte, maxCommand+1)))
 		must(t, err)
@@ -391,6 +392,7 @@ func TestCommandsShareTheMemoryForDecoding(t *testing.T) {
 }
 
 func TestTooLargeAskIsNotSent(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, c *Cell) {
 		env := commands.Envelope{ID: "c", Session: "s", Command: commands.SubmitInput{Items: []content.Item{
 			content.NewItem(content.User, content.Part{Kind: content.MediaKind, Media: &content.Media{Bytes: make([]byte, maxCommand)}}),

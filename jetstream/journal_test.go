@@ -24,6 +24,7 @@ import (
 )
 
 func TestJournalKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	for _, c := range journaltest.Cases(journaltest.Features{}) {
 		t.Run(c.Name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, cell *Cell) { c.Run(t, cell.Journal()) })
@@ -161,6 +162,7 @@ func sealed(t *testing.T, head journal.Head, e events.Entry) (payload []byte, he
 }
 
 func TestDamageIsDescribed(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		write func(t *testing.T, c *Cell, head journal.Head)

@@ -38,6 +38,7 @@ func newRing(t *testing.T) seal.Ring {
 }
 
 func TestASealedJournalKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	for _, c := range journaltest.Cases(journaltest.Features{}) {
 		t.Run(c.Name, func(t *testing.T) {
 			ring := newRing(t)

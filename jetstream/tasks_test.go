@@ -14,6 +14,7 @@ import (
 )
 
 func TestQueuesKeepTheContract(t *testing.T) {
+	t.Parallel()
 	tasktest.Run(t, func(t *testing.T, lease time.Duration) tasktest.Env {
 		s := startServer(t)
 		driver := provision(t, connect(t, s))

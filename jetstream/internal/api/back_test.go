@@ -66,7 +66,8 @@ func TestMessagesFarApartAreReadByTheirSequences(t *testing.T) {
 		if got, _ := most(t, c, all[3]+1); len(got) != 0 {
 			t.Errorf("after the last one: %v", got)
 		}
-		for range c.Most(t.Context(), "S", "s", 0) {
+		for _, err := range c.Most(t.Context(), "S", "s", 0) {
+			natstest.Must(t, err)
 			break // the rest is not yielded
 		}
 	})

@@ -127,9 +127,9 @@ func TestATokenThatIsNotRecordedIsHandedOn(t *testing.T) {
 	})
 }
 
-// TestATokenThatNobodyKnowsOfIsHandedOn has a node die between taking a token and recording it. The
+// TestATokenInNoListIsHandedOn has a node die between taking a token and recording it. The
 // bound is for the whole takeover, which took a lease of 12 s before.
-func TestATokenThatNobodyKnowsOfIsHandedOn(t *testing.T) {
+func TestATokenInNoListIsHandedOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

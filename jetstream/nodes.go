@@ -166,9 +166,9 @@ func (n *Nodes) replyPrefix() string {
 	return api.AckPrefix + n.cell.names.RunStream() + "." + n.cell.names.RunConsumer() + "."
 }
 
-// Answer answers probes of the node's process until ctx ends, with the held tokens that its record does not name yet.
-// It returns at once. If the node dies while the record's leader is down, a peer that has just probed the
-// node still knows these tokens.
+// Answer answers probes of the node's process until ctx ends, with the held tokens that its record does not
+// name yet. It returns at once. If the node dies while the record's leader is down, a peer that has just
+// probed the node still knows these tokens.
 func (n *Nodes) Answer(ctx context.Context, node, process string, unrecorded func() []HeldToken) error {
 	return probe.Answer(ctx, n.cell.nc, n.cell.names.Probe(node), process, func() []byte { return held.Encode(unrecorded(), n.replyPrefix()) })
 }

@@ -1,11 +1,9 @@
 package render
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/events/journal"
 	"github.com/turnlog/turnlog/events/seal"
+	"github.com/turnlog/turnlog/internal/testing/frozen"
 	"github.com/turnlog/turnlog/internal/testing/golden"
 )
 
@@ -28,25 +27,12 @@ func matches(t *testing.T, name, got string) {
 	golden.Check(t, *update, filepath.Join("testdata", name), got)
 }
 
-// samples returns an event of every kind, from the frozen bytes of package events.
-func samples(t *testing.T) []events.Event {
+// samples returns an event of every kind.
+func samples(t *testing.T) (out []events.Event) {
 	t.Helper()
-	var out []events.Event
+	all := frozen.Events(t)
 	for _, k := range events.Kinds() {
-		b, err := os.ReadFile(filepath.Join("..", "..", "events", "testdata", string(k)+".golden"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		coded, _, _ := strings.Cut(string(b), "\n\n")
-		payload, err := base64.StdEncoding.DecodeString(coded)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := events.Decode(payload)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, e.Events...)
+		out = append(out, all[string(k)]...)
 	}
 	return out
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
 
-// A new stream that nobody thought of would be missing after a restore.
+// A forgotten stream would be missing after a restore.
 func TestEveryStreamIsCopiedOrRebuilt(t *testing.T) {
 	t.Parallel()
 	rebuilt := []string{"TIMERS", "RUN", "TASKS", "CATALOG", "NODES", "FENCES"}

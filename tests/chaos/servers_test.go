@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,19 +38,14 @@ type natsServer struct {
 	said bytes.Buffer
 }
 
-// program builds nats-server, once for all tests: even if nothing has changed, that takes half a second.
-var program = sync.OnceValues(func() (path string, err error) {
-	dir, err := clitest.Build(context.Background(), "github.com/nats-io/nats-server/v2")
-	return filepath.Join(dir, "nats-server"), err
-})
-
 // startServers starts a cluster of three processes with files on disk.
 func startServers(t *testing.T) []*natsServer {
 	t.Helper()
-	path, err := program()
+	dir, err := clitest.Build(t.Context(), "github.com/nats-io/nats-server/v2")
 	if err != nil {
 		t.Fatal(err)
 	}
+	program := filepath.Join(dir, "nats-server")
 	ports := freePorts(t, 6)
 	var routes []string
 	for _, p := range ports[3:] {
@@ -61,7 +55,7 @@ func startServers(t *testing.T) []*natsServer {
 	for i := range 3 {
 		s := &natsServer{t: t, name: fmt.Sprint("s", i+1), url: fmt.Sprintf("nats://127.0.0.1:%d", ports[i])}
 		s.args = []string{
-			path, "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", s.name, "-js", "-sd", t.TempDir(),
+			program, "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", s.name, "-js", "-sd", t.TempDir(),
 			"--cluster_name", "chaos", "--cluster", routes[i], "--routes", strings.Join(routes, ","),
 		}
 		s.start()

@@ -15,15 +15,20 @@ import (
 
 func TestMain(m *testing.M) { natstest.Main(m) }
 
-// A stream that does not answer keeps a node from removing its notes and from reading its sessions. The session is not to blame,
-// except for a note of another process with the node's name.
+func newCell(t *testing.T) *jetstream.Cell {
+	t.Helper()
+	c, err := jetstream.Open(natstest.Connect(t, natstest.Start(t)), "")
+	natstest.Must(t, err)
+	natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+	return c
+}
+
+// A stream that does not answer keeps a node from removing its notes and from reading its sessions. The
+// session is not to blame, except for a note of another process with the node's name.
 func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		nc := natstest.Connect(t, natstest.Start(t))
-		c, err := jetstream.Open(nc, "")
-		natstest.Must(t, err)
-		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+		c := newCell(t)
 		processes := 0
 		node := func() *Node {
 			processes++
@@ -52,10 +57,7 @@ func TestANoteOfAProcessThatLivesIsNoBreakage(t *testing.T) {
 func TestANodeThatAnswersWasNotBroken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		nc := natstest.Connect(t, natstest.Start(t))
-		c, err := jetstream.Open(nc, "")
-		natstest.Must(t, err)
-		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+		c := newCell(t)
 		taken := func(node string) *Trial {
 			return New(c, node, node+"-process", new(sparselog.Log)).Of("s", zap.NewNop())
 		}
@@ -104,10 +106,7 @@ func TestABreakageThatOthersMayHaveCausedCountsLess(t *testing.T) {
 		{[]bool{crowd, crowd, crowd, crowd}, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			nc := natstest.Connect(t, natstest.Start(t))
-			c, err := jetstream.Open(nc, "")
-			natstest.Must(t, err)
-			natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+			c := newCell(t)
 			taken := func(i int) *Trial {
 				return New(c, fmt.Sprint("n", i), fmt.Sprint("process", i), new(sparselog.Log)).Of("s", zap.NewNop())
 			}

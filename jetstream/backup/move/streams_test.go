@@ -7,7 +7,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/admin"
 )
 
-// A move removes all data of its session at the source. A new stream that nobody thought of would be lost.
+// A move removes all data of its session at the source. A forgotten stream would be lost.
 func TestEveryStreamOfASessionIsMovedOrNotNeeded(t *testing.T) {
 	t.Parallel()
 	known := map[string]string{

@@ -36,10 +36,10 @@ func Answer(ctx context.Context, nc *nats.Conn, subject, process string, answer 
 	return nil
 }
 
-// Ask reports whether a process is alive, and returns its answer and which process gave it. The process is dead if nothing subscribes
-// to its subject in two attempts, with a pause between them in which a disconnected process can reconnect.
-// It is also dead if it misses three probes, as a frozen host does. While the caller's own connection has
-// problems, every process counts as alive.
+// Ask reports whether a process is alive, and returns its answer and which process gave it. The process is
+// dead if nothing subscribes to its subject in two attempts, with a pause between them in which a
+// disconnected process can reconnect. It is also dead if it misses three probes, as a frozen host does.
+// While the caller's own connection has problems, every process counts as alive.
 func Ask(ctx context.Context, nc *nats.Conn, subject string, timeout time.Duration) (answer []byte, process string, alive bool) {
 	absent := false
 	for range tries {

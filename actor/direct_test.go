@@ -26,6 +26,7 @@ func (w *world) reports(subject string) (count func() int) {
 	if err != nil {
 		w.T.Fatal(err)
 	}
+	synctest.Wait() // until the server knows of the subscription
 	return func() int {
 		synctest.Wait()
 		n, _, err := sub.Pending()

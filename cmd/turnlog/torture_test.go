@@ -19,9 +19,9 @@ func TestTortureOfAnExistingServer(t *testing.T) {
 	srv := natstest.Serve(t)
 	nc := clitest.Dial(t, srv.ClientURL())
 	begun := make(chan *nats.Msg, 1000)
-	if _, err := nc.ChanSubscribe("*.live.cmd.*.*", begun); err != nil {
-		t.Fatal(err)
-	}
+	_, err := nc.ChanSubscribe("*.live.cmd.*.*", begun)
+	natstest.Must(t, err)
+	natstest.Must(t, nc.FlushWithContext(natstest.Within(t, time.Minute)))
 	p := prepare(t, strings.NewReader(""), nil)
 	p.start(t, "torture", "--server", srv.ClientURL(), "--duration", "10m", "--sessions", "2", "--nodes", "1", "--workers", "1", "--seed", "5",
 		"--faults", "connections_cut", "-o", "json")

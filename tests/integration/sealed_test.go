@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
 )
 
 // TestASealedSessionIsErasedAndItsProofStays runs a sealed session and an ordinary one through real processes, each with a
@@ -46,9 +48,8 @@ func TestASealedSessionIsErasedAndItsProofStays(t *testing.T) {
 	n1 := d.start("driver-node", "--server", "nats://"+d.addr, "--name", "n1", "--seal-key", key, "--log-level", "debug")
 
 	stored, err := d.nc.SubscribeSync("turnlog.seal.s.*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	natstest.Must(t, err)
+	natstest.Must(t, d.nc.FlushWithContext(natstest.Within(t, time.Minute)))
 	const secret, clear = "kZ8sealed9mX", "kZ8clear7qW"
 	for _, s := range []struct{ id, marker, seal string }{{"s", secret, "--seal"}, {"c", clear, "--seal=false"}} {
 		file := filepath.Join(dir, s.id+".txt")

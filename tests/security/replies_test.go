@@ -210,6 +210,7 @@ func noReplyReaches(t *testing.T, c *cell, every int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = sub.Unsubscribe() }()
+	synctest.Wait()                               // until the server knows of the subscription
 	reached := func(targets ...string) []string { // of messages since the last call
 		synctest.Wait()
 		mu.Lock()

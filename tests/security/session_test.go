@@ -172,6 +172,7 @@ func TestAnOutcomeReachesItsDriverWithoutBeingStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until the server knows of the subscription
 		w := c.person("client")
 		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
 			read, err := tool.Func("read", "Reads.", func(context.Context, struct{}) (string, error) { return "true", nil }, tool.ReadOnly())

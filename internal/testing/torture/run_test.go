@@ -107,6 +107,7 @@ func TestARunThatIsGivenUpEarlyLeavesNothingBehind(t *testing.T) {
 	if _, err := nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.CREATED.*", func(*nats.Msg) { giveUp() }); err != nil {
 		t.Fatal(err)
 	}
+	natstest.Must(t, nc.FlushWithContext(natstest.Within(t, time.Minute)))
 	r, err := Run(ctx, Config{
 		Seed: 1, Duration: time.Minute, Sessions: 1, Nodes: 1, Workers: 1, Dir: t.TempDir(),
 		Servers: &natscli.Flags{Server: srv.ClientURL()}, Kinds: []Kind{ConnectionsCut},

@@ -64,6 +64,7 @@ import (
 	"github.com/turnlog/turnlog/internal/release"
 	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 	"github.com/turnlog/turnlog/jetstream/tombstones"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/worker/task"
@@ -155,7 +156,7 @@ func (n *Node) run(ctx context.Context) error {
 		}
 	}
 	n.offers = offers.New(view, n.cfg.Local, n.cfg.WorkerPatience, n.log, &n.sparse)
-	if n.tickets, err = n.cell.Tickets(ctx); err != nil {
+	if n.tickets, err = tickets.Of(ctx, n.cell); err != nil {
 		return err
 	}
 	forged := func(what string) { n.cfg.Metrics.CommandHandled(what, "forged") }

@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/engine"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 	"github.com/turnlog/turnlog/session"
@@ -226,12 +227,12 @@ func TestAPanicEndsOnlyItsSession(t *testing.T) {
 		if got := w.owners("bad"); len(got) != 2 {
 			t.Errorf("the broken session was taken %d times in ten minutes, want two", len(got))
 		}
-		aside, err := w.Cell.Trials().Aside(w.Ctx)
+		aside, err := trials.Of(w.Cell).Aside(w.Ctx)
 		if err != nil || len(aside) != 1 || !strings.Contains(aside[0].Broke[1].Error, "no such thing") {
 			t.Fatalf("set aside: %+v, %v", aside, err)
 		}
 		cured.Store(true)
-		if err := w.Cell.Trials().Retry(w.Ctx, "bad", "eve"); err != nil {
+		if err := trials.Of(w.Cell).Retry(w.Ctx, "bad", "eve"); err != nil {
 			t.Fatal(err)
 		}
 		w.finish(bad)

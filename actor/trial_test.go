@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/extension"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/turnlogtest"
 )
@@ -74,7 +75,7 @@ func (k killer) drain(t *testing.T) {
 
 func (w *world) setAside() (out []content.SessionID) {
 	w.T.Helper()
-	all, err := w.Cell.Trials().Aside(w.Ctx)
+	all, err := trials.Of(w.Cell).Aside(w.Ctx)
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestASessionThatBreaksNodesIsSetAside(t *testing.T) {
 			k.mu.Lock()
 			*k.cured = true
 			k.mu.Unlock()
-			if err := w.Cell.Trials().Retry(w.Ctx, "killer", "eve"); err != nil {
+			if err := trials.Of(w.Cell).Retry(w.Ctx, "killer", "eve"); err != nil {
 				t.Fatal(err)
 			}
 			w.Until("killer", events.KindParked)
@@ -139,7 +140,7 @@ func TestASessionThatBreaksNodesIsSetAside(t *testing.T) {
 			if got := turnlogtest.Facts[events.DriverClaimed](w.Deployment, "killer"); got[len(got)-1].RetriedBy != "eve" || got[len(got)-1].User != "" {
 				t.Errorf("claims: %+v, want that the last says eve had it retried, as she says", got)
 			}
-			if note, err := w.Cell.Trials().Get(w.Ctx, "killer"); err != nil || len(note.Broke) > 0 || note.Node != "" {
+			if note, err := trials.Of(w.Cell).Get(w.Ctx, "killer"); err != nil || len(note.Broke) > 0 || note.Node != "" {
 				t.Errorf("the note about it stays: %+v, %v", note, err)
 			}
 			k.drain(t)

@@ -23,6 +23,7 @@ import (
 	"github.com/turnlog/turnlog/internal/tracing"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/listing"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/loop"
 	"github.com/turnlog/turnlog/session"
 )
@@ -196,13 +197,13 @@ func (c *Client) Dead(ctx context.Context) ([]content.SessionID, error) {
 }
 
 // SetAside lists the sessions that no node drives because they crashed nodes, oldest first.
-func (c *Client) SetAside(ctx context.Context) ([]jetstream.Trial, error) {
-	return c.cell.Trials().Aside(ctx)
+func (c *Client) SetAside(ctx context.Context) ([]trials.Trial, error) {
+	return trials.Of(c.cell).Aside(ctx)
 }
 
 // RetrySession lets nodes drive a session again that was set aside. It needs the permissions of an approver.
 func (c *Client) RetrySession(ctx context.Context, s content.SessionID) error {
-	return forbidden(c.cell.Trials().Retry(ctx, s, c.name))
+	return forbidden(trials.Of(c.cell).Retry(ctx, s, c.name))
 }
 
 // Read returns a session as its journal has it now. It returns ErrNotFound for a session

@@ -88,7 +88,6 @@ func FuzzValues(f *testing.F) {
 		Offer{Worker: "w", Queue: "q", Tools: []tool.Spec{{Name: "a"}}},
 		held.Record{Node: "n", Held: []HeldToken{{Session: "s", Reply: "r"}}},
 		held.List{Process: "p", Head: "$JS.ACK.R.c.", Lines: "s 1 1\n"},
-		Trial{Broke: []Breakage{{Node: "n"}}},
 	} {
 		b, err := encodeValue(v)
 		if err != nil {
@@ -113,7 +112,6 @@ func FuzzValues(f *testing.F) {
 				_ = decodeValue(b, &l)
 				_ = l.Tokens()
 			},
-			"trial":    func() { _ = decodeValue(b, new(Trial)) },
 			"snapshot": func() { _ = decodeValue(b, new(journal.Snapshot)) },
 		} {
 			if took := allocated.By(decode); took > wire.Memory(len(b), wire.Command)+2*allocated.Slack {

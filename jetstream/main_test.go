@@ -72,7 +72,6 @@ func create(tb testing.TB, c *Cell, storage jetstream.StorageType, replicas int,
 	for _, q := range queues {
 		createQueue(tb, c, q)
 	}
-	must(tb, c.CreateTicketKey(tb.Context()))
 }
 
 func createQueue(tb testing.TB, c *Cell, q queueOf) {

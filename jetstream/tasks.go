@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -176,44 +175,4 @@ func (t *Tasks) delivered(ctx context.Context, queue string) (uint64, error) {
 		return 0, nil
 	}
 	return info.Delivered.StreamSeq, err
-}
-
-const (
-	ticketKeySize = 32
-
-	// keyFormat is the first byte of a stored key. It distinguishes the key from the server's replies, which
-	// are JSON.
-	keyFormat = 1
-)
-
-// CreateTicketKey creates the key of the cell's tickets unless there is one. Provisioning calls it: the
-// stream of keys keeps the first message on a subject, so the key must be stored before users can write.
-func (c *Cell) CreateTicketKey(ctx context.Context) error {
-	key := make([]byte, 1+ticketKeySize)
-	_, _ = rand.Read(key) // never fails
-	key[0] = keyFormat
-	err := api.Patiently(ctx, func(ctx context.Context) error {
-		_, err := c.api.Publish(ctx, &nats.Msg{Subject: c.names.TicketKey(), Data: key})
-		return err
-	})
-	if err != nil && !api.IsAlreadyThere(err) {
-		return fmt.Errorf("create the key of tickets: %w", c.api.Explain(ctx, c.names.KeysStream(), err))
-	}
-	return nil
-}
-
-// Tickets returns the cell's tickets. It returns ErrNotProvisioned if the cell has no key.
-func (c *Cell) Tickets(ctx context.Context) (*task.Tickets, error) {
-	stream := c.names.KeysStream()
-	m, err := c.api.Last(ctx, stream, c.names.TicketKey())
-	switch {
-	case errors.Is(err, api.ErrNoMessage):
-		err = fmt.Errorf("%w: the cell has no key of tickets", ErrNotProvisioned)
-	case err == nil && (m.Spoofed || len(m.Data) != 1+ticketKeySize || m.Data[0] != keyFormat):
-		err = fmt.Errorf("the stored key of tickets is not valid: delete the stream %s, then provision the cell", stream)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("key of tickets: %w", err)
-	}
-	return task.NewTickets(m.Data[1:]), nil
 }

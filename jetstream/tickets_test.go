@@ -1,28 +1,45 @@
-package jetstream
+package jetstream_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
+// withKey runs a test with a cell that has a key of tickets.
+func withKey(t *testing.T, test func(t *testing.T, c *jetstream.Cell)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c, err := jetstream.Open(natstest.Connect(t, natstest.Start(t)), "")
+		natstest.Must(t, err)
+		natstest.Must(t, admin.Of(c).Provision(t.Context(), admin.Config{Memory: true}))
+		test(t, c)
+	})
+}
+
 func TestAllDriversIssueTheSameTickets(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, c *Cell) {
+	withKey(t, func(t *testing.T, c *jetstream.Cell) {
 		made := make(chan *task.Tickets, 8)
 		for range cap(made) {
 			go func() {
-				tickets, err := c.Tickets(t.Context())
+				same, err := tickets.Of(t.Context(), c)
 				if err != nil {
 					t.Error(err)
 				}
-				made <- tickets
+				made <- same
 			}()
 		}
 		first := <-made
@@ -52,37 +69,41 @@ func TestAllDriversIssueTheSameTickets(t *testing.T) {
 
 func TestTheFirstTicketKeyStays(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, c *Cell) {
-		before, err := c.Tickets(t.Context())
-		must(t, err)
-		must(t, c.CreateTicketKey(t.Context()))
+	withKey(t, func(t *testing.T, c *jetstream.Cell) {
+		conn, names := api.New(c.Conn()), layout.New(c.Namespace())
+		before, err := tickets.Of(t.Context(), c)
+		natstest.Must(t, err)
+		natstest.Must(t, tickets.CreateKey(t.Context(), c))
 		for name, header := range map[string]string{"": "", "Nats-Rollup": "all", "Nats-TTL": "1s"} {
-			msg := nats.NewMsg(c.names.TicketKey())
-			msg.Data = append([]byte{keyFormat}, noise(ticketKeySize, 1)...)
+			msg := nats.NewMsg(names.TicketKey())
+			msg.Data = validKey()
 			if name != "" {
 				msg.Header.Set(name, header)
 			}
-			if _, err := c.api.Publish(t.Context(), msg); err == nil {
+			if _, err := conn.Publish(t.Context(), msg); err == nil {
 				t.Errorf("a second key is stored, with header %q", name)
 			}
 		}
-		if err := c.api.Purge(t.Context(), c.names.KeysStream(), ">", 0); err == nil {
+		if err := conn.Purge(t.Context(), names.KeysStream(), ">", 0); err == nil {
 			t.Error("the key was purged")
 		}
-		if _, err := c.api.Ask(t.Context(), api.MsgDelete+c.names.KeysStream(), []byte(`{"seq":1}`)); err == nil {
+		if _, err := conn.Ask(t.Context(), api.MsgDelete+names.KeysStream(), []byte(`{"seq":1}`)); err == nil {
 			t.Error("the key was deleted")
 		}
-		after, err := c.Tickets(t.Context())
-		must(t, err)
+		after, err := tickets.Of(t.Context(), c)
+		natstest.Must(t, err)
 		if before.Of("s", "t1-r1-c1", 1) != after.Of("s", "t1-r1-c1", 1) {
 			t.Error("the key has changed")
 		}
 	})
 }
 
+// validKey returns another key in the format of a stored one.
+func validKey() []byte { return append([]byte{1}, natstest.Noise(32, 1)...) }
+
 func TestTicketsNeedAValidKey(t *testing.T) {
 	t.Parallel()
-	key := append([]byte{keyFormat}, noise(ticketKeySize, 1)...)
+	key := validKey()
 	for name, tt := range map[string]struct {
 		stored *nats.Msg
 		says   string
@@ -93,60 +114,21 @@ func TestTicketsNeedAValidKey(t *testing.T) {
 		"a direct read": {&nats.Msg{Data: key, Header: nats.Header{"Nats-Stream": {"S"}}}, "delete the stream TURNLOG_KEYS"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBareBubble(t, func(t *testing.T, c *Cell) {
-				for _, s := range c.names.Streams() {
-					if s.Name == "KEYS" {
-						_, err := jsOf(t, c).CreateStream(t.Context(), s.Config)
-						must(t, err)
-					}
-				}
+			synctest.Test(t, func(t *testing.T) {
+				c, err := jetstream.Open(natstest.Connect(t, natstest.Start(t)), "")
+				natstest.Must(t, err)
+				conn, names := api.New(c.Conn()), layout.New(c.Namespace())
+				_, err = conn.Ask(t.Context(), "$JS.API.STREAM.CREATE."+names.KeysStream(), fmt.Appendf(nil, `{"name":%q,"subjects":[%q],"storage":"memory"}`, names.KeysStream(), names.TicketKey()))
+				natstest.Must(t, err)
 				if tt.stored != nil {
-					tt.stored.Subject = c.names.TicketKey()
-					_, err := c.api.Publish(t.Context(), tt.stored)
-					must(t, err)
+					tt.stored.Subject = names.TicketKey()
+					_, err := conn.Publish(t.Context(), tt.stored)
+					natstest.Must(t, err)
 				}
-				if _, err := c.Tickets(t.Context()); err == nil || !strings.Contains(err.Error(), tt.says) {
+				if _, err := tickets.Of(t.Context(), c); err == nil || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("Tickets = %v, want %q", err, tt.says)
 				}
 			})
 		})
 	}
-}
-
-// TestTicketIsAHeaderOfItsTask checks that the ticket is not in the body, which may be a blob that
-// every worker may read.
-func TestTicketIsAHeaderOfItsTask(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, c *Cell) {
-		ctx := t.Context()
-		createQueue(t, c, queueOf{name: "tools"})
-		q, err := c.Queue(ctx, "tools")
-		must(t, err)
-		big := []byte(`"` + strings.Repeat("x", maxInline) + `"`)
-		for i, input := range [][]byte{[]byte(`{}`), big} {
-			x := task.Task{Session: "s", Place: content.PlaceOf(1, 1, i+1), Attempt: 1, Queue: "tools", Input: input, Ticket: "secret-ticket"}
-			must(t, c.Tasks().Dispatch(ctx, x))
-			if data, err := encodeValue(&x); err != nil || strings.Contains(string(data), x.Ticket) {
-				t.Errorf("the ticket is in the body: %v", err)
-			}
-			claim, err := q.Claim(ctx)
-			must(t, err)
-			if got := claim.Task().Ticket; got != x.Ticket {
-				t.Errorf("the task has ticket %q", got)
-			}
-			r := task.Report{Session: "s", Place: x.Place, Attempt: 1, Queue: "tools"}
-			r.Outcome.Result = content.NewResult("c", "x", content.StatusOK, string(input))
-			must(t, claim.Report(ctx, r))
-			must(t, claim.Done(ctx))
-		}
-		heard := read(t, c, "s")
-		for _, m := range heard {
-			if _, ok := m.Envelope.Command.(commands.ReportResult); !ok || m.Ticket != "secret-ticket" {
-				t.Errorf("%T has ticket %q: %v", m.Envelope.Command, m.Ticket, m.Err)
-			}
-		}
-		if len(heard) != 2 {
-			t.Errorf("%d reports", len(heard))
-		}
-	})
 }

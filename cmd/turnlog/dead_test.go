@@ -12,7 +12,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/internal/testing/clitest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/tool"
 )
 
@@ -147,8 +147,8 @@ func TestASessionThatIsSetAsideIsExplainedAndRetried(t *testing.T) {
 	p := provisionedOnDisk(t)
 	p.aliveNode()
 	p.ask("killer")
-	note := jetstream.Trial{Session: "killer", Broke: []jetstream.Breakage{{Node: "n1", At: 1}, {Node: "n2", At: 2, Error: "it panics"}}}
-	_, err := p.cell.Trials().Put(t.Context(), note)
+	note := trials.Trial{Session: "killer", Broke: []trials.Breakage{{Node: "n1", At: 1}, {Node: "n2", At: 2, Error: "it panics"}}}
+	_, err := trials.Of(p.cell).Put(t.Context(), note)
 	p.must(err)
 
 	f := p.impatient().expect(t, "error session-aside killer")["session-aside"]
@@ -179,8 +179,8 @@ func TestASessionThatIsSetAsideHasAStateOfItsOwn(t *testing.T) {
 	url := cellOf(t, actor.Config{})
 	hostOn(t, &cli.Cell{Cell: cellAt(t, url), Conn: clitest.Dial(t, url)}, node())
 	succeed(t, url, "run", "--session", "killer", "--model", scripted(t, "replies: [{text: ok}]"), "go")
-	note := jetstream.Trial{Session: "killer", Broke: []jetstream.Breakage{{Node: "n1", At: 1}, {Node: "n2", At: 2}}}
-	if _, err := cellAt(t, url).Trials().Put(t.Context(), note); err != nil {
+	note := trials.Trial{Session: "killer", Broke: []trials.Breakage{{Node: "n1", At: 1}, {Node: "n2", At: 2}}}
+	if _, err := trials.Of(cellAt(t, url)).Put(t.Context(), note); err != nil {
 		t.Fatal(err)
 	}
 	if out := succeed(t, url, "sessions", "ls", "--state", "aside"); !strings.Contains(out, "killer") {

@@ -13,6 +13,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/worker/task"
 )
 
@@ -148,7 +149,7 @@ func (c *Cell) countSessions(ctx context.Context, consumers []ConsumerState, b *
 	if err != nil {
 		return err
 	}
-	aside, err := c.cell.Trials().Aside(ctx)
+	aside, err := trials.Of(c.cell).Aside(ctx)
 	if err != nil {
 		return err
 	}

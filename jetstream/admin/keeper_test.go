@@ -15,6 +15,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/trials"
 )
 
 // lived fills the cell with a session of n entries and everything else that a session may store, and
@@ -267,7 +268,7 @@ func TestUnlistRemovesDeletedSessions(t *testing.T) {
 		for _, s := range []content.SessionID{"s", "early"} { // after the tombstone, and before the first entry
 			_, err = c.cell.DeadLetters().Note(t.Context(), s)
 			must(t, err)
-			_, err = c.cell.Trials().Put(t.Context(), jetstream.Trial{Session: s})
+			_, err = trials.Of(c.cell).Put(t.Context(), trials.Trial{Session: s})
 			must(t, err)
 		}
 		if n, err := c.Unlist(t.Context()); n != 2 || err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 )
 
 // object is a stream or a durable consumer of a cell.
@@ -110,7 +111,7 @@ func (c *Cell) provision(ctx context.Context, cfg Config) error {
 		err = joinErrors(api.Together(consumers, func(o object) error { return c.create(ctx, o) }))
 	}
 	if err == nil {
-		err = c.cell.CreateTicketKey(ctx)
+		err = tickets.CreateKey(ctx, c.cell)
 	}
 	return err
 }

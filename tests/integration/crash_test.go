@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/cli"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/model/scripted"
 )
@@ -102,7 +103,7 @@ func TestSessionsThatEndTheirNodesAreSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.eventually("the session is set aside", func(ctx context.Context) bool {
-			all, err := d.cell.Trials().Aside(ctx)
+			all, err := trials.Of(d.cell).Aside(ctx)
 			return err == nil && len(all) == n+1 && all[n].Session == id
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/turnlog/turnlog/client"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/session"
 )
 
@@ -165,7 +166,7 @@ func (f *failover) survive(way wayToEnd) []time.Duration {
 	}
 	way.after(f.first)
 	f.finish(way.name == "killed")
-	if aside, err := f.cell.Trials().Aside(f.ctx); err != nil || len(aside) > 0 {
+	if aside, err := trials.Of(f.cell).Aside(f.ctx); err != nil || len(aside) > 0 {
 		f.t.Errorf("set aside: %+v, %v", aside, err)
 	}
 	return took

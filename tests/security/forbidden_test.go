@@ -22,6 +22,7 @@ import (
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -331,11 +332,11 @@ func (f *forgeries) CommandHandled(_, outcome string) {
 func (c *cell) ticketOfOther() string {
 	c.t.Helper()
 	driver := c.open("driver")
-	tickets, err := driver.Tickets(c.ctx)
+	issued, err := tickets.Of(c.ctx, driver)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	x := task.Task{Session: "s", Place: "t1-r1-c9", Attempt: 1, Queue: other, Ticket: tickets.Of("s", "t1-r1-c9", 1)}
+	x := task.Task{Session: "s", Place: "t1-r1-c9", Attempt: 1, Queue: other, Ticket: issued.Of("s", "t1-r1-c9", 1)}
 	if err := driver.Tasks().Dispatch(c.ctx, x); err != nil {
 		c.t.Fatal(err)
 	}

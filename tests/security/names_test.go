@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
 	"github.com/turnlog/turnlog/jetstream/tombstones"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/policy/permission"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -126,8 +127,8 @@ func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
 			submit(w, s)
 			next[*session.Finished](w, s)
 			<-time.After(time.Minute)
-			broken := jetstream.Breakage{Node: "n0", At: content.TimeOf(time.Now()), Error: "why"}
-			if _, err := c.open("driver").Trials().Put(c.ctx, jetstream.Trial{Session: id, Broke: []jetstream.Breakage{broken, broken}}); err != nil {
+			broken := trials.Breakage{Node: "n0", At: content.TimeOf(time.Now()), Error: "why"}
+			if _, err := trials.Of(c.open("driver")).Put(c.ctx, trials.Trial{Session: id, Broke: []trials.Breakage{broken, broken}}); err != nil {
 				c.t.Fatal(err)
 			}
 			input := commands.SubmitInput{Items: []content.Item{content.UserText("more")}, OnBusy: events.Queue}
@@ -152,7 +153,7 @@ func TestARetryHasTheNameThatTheServerVerified(t *testing.T) {
 			if err := s.Close(c.ctx); err != nil {
 				c.t.Error(err)
 			}
-			if left, err := c.open("driver").Trials().Retried(c.ctx, id); left.Seq != 0 || err != nil {
+			if left, err := trials.Of(c.open("driver")).Retried(c.ctx, id); left.Seq != 0 || err != nil {
 				c.t.Errorf("a retry that is recorded stays: %+v, %v", left, err)
 			}
 			if aside, err := retrier.SetAside(c.ctx); len(aside) != 0 || err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/events"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/session"
 	"github.com/turnlog/turnlog/turnlogtest"
 )
@@ -24,9 +24,9 @@ func TestARetryIsRecordedOnce(t *testing.T) {
 		submit(w, s)
 		next[*session.Finished](w, s)
 		<-time.After(time.Minute)
-		broken := jetstream.Breakage{Node: "n0", At: content.TimeOf(time.Now()), Error: "why"}
-		trials := c.open("driver").Trials()
-		if _, err := trials.Put(c.ctx, jetstream.Trial{Session: id, Broke: []jetstream.Breakage{broken, broken}}); err != nil {
+		broken := trials.Breakage{Node: "n0", At: content.TimeOf(time.Now()), Error: "why"}
+		notes := trials.Of(c.open("driver"))
+		if _, err := notes.Put(c.ctx, trials.Trial{Session: id, Broke: []trials.Breakage{broken, broken}}); err != nil {
 			c.t.Fatal(err)
 		}
 		send := func(cause string) {
@@ -50,7 +50,7 @@ func TestARetryIsRecordedOnce(t *testing.T) {
 		until(w, id, events.KindTurnFinished, 2)
 		<-time.After(time.Minute)
 		// Later a node is killed in a slow step.
-		if _, err := trials.Put(c.ctx, jetstream.Trial{Session: id, Node: "n3"}); err != nil {
+		if _, err := notes.Put(c.ctx, trials.Trial{Session: id, Node: "n3"}); err != nil {
 			c.t.Fatal(err)
 		}
 		send("y")

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/jetstream/tickets"
 )
 
 // TestNoReplySetsTheKeyOfTickets has a client direct acknowledgements and replies to the key, which
@@ -13,7 +15,7 @@ func TestNoReplySetsTheKeyOfTickets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, false)
 		driver, nc := c.open("driver"), c.connect("client")
-		before, err := driver.Tickets(t.Context())
+		before, err := tickets.Of(t.Context(), driver)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,7 @@ func TestNoReplySetsTheKeyOfTickets(t *testing.T) {
 				}
 			}
 		}
-		after, err := driver.Tickets(t.Context())
+		after, err := tickets.Of(t.Context(), driver)
 		if err != nil {
 			t.Fatal(err)
 		}

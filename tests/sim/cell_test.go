@@ -21,6 +21,7 @@ import (
 	"github.com/turnlog/turnlog/extension"
 	"github.com/turnlog/turnlog/internal/testing/torture"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 	"github.com/turnlog/turnlog/model"
 	"github.com/turnlog/turnlog/tool"
 	"github.com/turnlog/turnlog/turnlogtest"
@@ -182,12 +183,12 @@ func (c *deployed) echoing(ctx context.Context, call tool.Call, next tool.Handle
 	if err != nil || c.calmed() || !d.one(2) {
 		return out, err
 	}
-	tickets, err := c.cell.Tickets(c.t.Context())
+	issued, err := tickets.Of(c.t.Context(), c.cell)
 	if err != nil {
 		c.wrong("tickets: %v", err)
 		return out, nil
 	}
-	ticket, text := tickets.Of(call.Session, call.Place, call.Attempt), "reported twice"
+	ticket, text := issued.Of(call.Session, call.Place, call.Attempt), "reported twice"
 	if d.one(2) {
 		c.saw("cell: result forged")
 		ticket, text = "", forged

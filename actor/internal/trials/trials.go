@@ -24,6 +24,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/sparselog"
 	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/trials"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 // Node is what the trials of one node share.
 type Node struct {
 	cell      *jetstream.Cell
-	notes     *jetstream.Trials
+	notes     *trials.Trials
 	name      string
 	process   string              // differs for each process with the name
 	takeovers *semaphore.Weighted // sessions whose last driver may have died
@@ -50,7 +51,7 @@ type Node struct {
 // New returns what the trials of a node share. The process differs for each process with the node's name.
 func New(cell *jetstream.Cell, name, process string, sparse *sparselog.Log) *Node {
 	return &Node{
-		cell: cell, notes: cell.Trials(), name: name, process: process,
+		cell: cell, notes: trials.Of(cell), name: name, process: process,
 		takeovers: semaphore.NewWeighted(maxTrials), sparse: sparse,
 	}
 }
@@ -63,7 +64,7 @@ func (n *Node) Aside(ctx context.Context, s content.SessionID) (bool, error) {
 
 // lives reports whether the process that wrote a note is still there: it could not remove the note, or a
 // replica has not removed it yet. A note of an earlier release does not name the process.
-func (n *Node) lives(ctx context.Context, note jetstream.Trial) bool {
+func (n *Node) lives(ctx context.Context, note trials.Trial) bool {
 	if note.Process == "" || note.Process == n.process {
 		return note.Process != ""
 	}
@@ -79,17 +80,17 @@ type Trial struct {
 	slow  *time.Timer // fires if a step is slow
 	leave func()      // frees the session's place among the takeovers; nil: it has none
 
-	retry  jetstream.Retry // who had the session tried again, until the journal records it; belongs to the driver
-	mu     slot            // guards the rest, and is held while the note is written
-	note   jetstream.Trial // the note as last known
-	seq    uint64          // of the stored note that this driver wrote; 0: none
+	retry  trials.Retry // who had the session tried again, until the journal records it; belongs to the driver
+	mu     slot         // guards the rest, and is held while the note is written
+	note   trials.Trial // the note as last known
+	seq    uint64       // of the stored note that this driver wrote; 0: none
 	inStep bool
 	whole  bool // the whole takeover counts as one step
 }
 
 // Of returns the trial of a session whose driver logs to log.
 func (n *Node) Of(s content.SessionID, log *zap.Logger) *Trial {
-	return &Trial{node: n, log: log, mu: make(slot, 1), note: jetstream.Trial{Session: s}}
+	return &Trial{node: n, log: log, mu: make(slot, 1), note: trials.Trial{Session: s}}
 }
 
 // Begin prepares for the steps of a driver that runs with ctx.
@@ -122,7 +123,7 @@ func (t *Trial) Look(ctx context.Context) (aside bool) {
 	}
 	broken := note.Node != ""
 	if broken {
-		note.Node, note.Broke = "", append(note.Broke, jetstream.Breakage{Node: note.Node, At: note.Since, Shared: note.Shared})
+		note.Node, note.Broke = "", append(note.Broke, trials.Breakage{Node: note.Node, At: note.Since, Shared: note.Shared})
 	}
 	if note.Seq > 0 {
 		t.again(ctx, &note)
@@ -135,7 +136,7 @@ func (t *Trial) Look(ctx context.Context) (aside bool) {
 }
 
 // again finds out whether someone retried the session. The caller holds mu.
-func (t *Trial) again(ctx context.Context, note *jetstream.Trial) {
+func (t *Trial) again(ctx context.Context, note *trials.Trial) {
 	retry, err := t.node.notes.Retried(ctx, note.Session)
 	if err != nil {
 		t.log.Warn("retries of the session could not be read", zap.Error(err))
@@ -146,13 +147,13 @@ func (t *Trial) again(ctx context.Context, note *jetstream.Trial) {
 		t.put(ctx)
 	}
 	if note.RetriedBy != "" {
-		t.retry, t.seq = jetstream.Retry{By: note.RetriedBy}, note.Seq
+		t.retry, t.seq = trials.Retry{By: note.RetriedBy}, note.Seq
 	}
 }
 
 // Recorded removes the note of who retried the session, since its journal now says so.
 func (t *Trial) Recorded(ctx context.Context) {
-	if t.retry == (jetstream.Retry{}) {
+	if t.retry == (trials.Retry{}) {
 		return
 	}
 	if t.retry.User != "" {
@@ -162,7 +163,7 @@ func (t *Trial) Recorded(ctx context.Context) {
 			t.log.Warn("recorded retry of the session not removed", zap.Error(err))
 		}
 	}
-	t.retry = jetstream.Retry{}
+	t.retry = trials.Retry{}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.note.RetriedBy = ""; t.note.Node != "" {
@@ -173,7 +174,7 @@ func (t *Trial) Recorded(ctx context.Context) {
 }
 
 // RetriedBy returns who retried the session, until the journal records it.
-func (t *Trial) RetriedBy() jetstream.Retry { return t.retry }
+func (t *Trial) RetriedBy() trials.Retry { return t.retry }
 
 func (t *Trial) logSetAside() {
 	t.log.Error("session set aside: no node drives it until it is retried", zap.Any("broke", t.note.Broke))
@@ -211,7 +212,7 @@ func (t *Trial) Survived(ctx context.Context) {
 		return
 	}
 	t.over()
-	t.note.Broke = slices.DeleteFunc(t.note.Broke, func(b jetstream.Breakage) bool { return b.Error == "" || b.Unreadable })
+	t.note.Broke = slices.DeleteFunc(t.note.Broke, func(b trials.Breakage) bool { return b.Error == "" || b.Unreadable })
 	t.unmark(ctx)
 }
 
@@ -249,7 +250,7 @@ func (t *Trial) Broke(ctx context.Context, err error, unreadable bool, lease tim
 	defer t.mu.Unlock()
 	t.over()
 	t.note.Node = ""
-	t.note.Broke = append(t.note.Broke, jetstream.Breakage{
+	t.note.Broke = append(t.note.Broke, trials.Breakage{
 		Node: t.node.name, At: content.TimeOf(time.Now()), Error: why, Unreadable: unreadable,
 	})
 	if more := len(t.note.Broke) - maxBreakages; more > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/turnlog/turnlog/internal/natscli"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
-	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/trials"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -78,13 +78,13 @@ func TestTheOperatorRetriesWhatIsSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(g.direct.Close)
-		note := jetstream.Trial{Session: "s", Broke: []jetstream.Breakage{{Node: "n1"}, {Node: "n2"}}}
-		if _, err := g.cell.Trials().Put(ctx, note); err != nil {
+		note := trials.Trial{Session: "s", Broke: []trials.Breakage{{Node: "n1"}, {Node: "n2"}}}
+		if _, err := trials.Of(g.cell).Put(ctx, note); err != nil {
 			t.Fatal(err)
 		}
 		w := &world{site: g, log: newFindings()}
 		w.operate(ctx)
-		if again, err := g.cell.Trials().Get(t.Context(), "s"); err != nil || again.Aside() || w.aside.count() != 1 {
+		if again, err := trials.Of(g.cell).Get(t.Context(), "s"); err != nil || again.Aside() || w.aside.count() != 1 {
 			t.Errorf("the note is %+v, %v, and %d sessions were retried", again, err, w.aside.count())
 		}
 	})

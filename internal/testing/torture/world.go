@@ -12,6 +12,7 @@ import (
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/internal/testing/cell"
+	"github.com/turnlog/turnlog/jetstream/trials"
 )
 
 // world is a cell, its processes and what they recorded.
@@ -179,14 +180,14 @@ func (c *counter) await(ctx context.Context, n int) {
 // operate acts as an operator until ctx ends: it retries the sessions that nodes have set aside. A harmless
 // session is set aside if two nodes in a row are killed while they claim it.
 func (w *world) operate(ctx context.Context) {
-	trials := w.site.cell.Trials()
+	notes := trials.Of(w.site.cell)
 	for pause.For(ctx, time.Second) {
-		all, err := trials.Aside(ctx)
+		all, err := notes.Aside(ctx)
 		if err != nil {
 			w.log.note("sessions set aside: %v", err)
 		}
 		for _, note := range all {
-			if err := trials.Retry(ctx, note.Session, "torture"); err != nil {
+			if err := notes.Retry(ctx, note.Session, "torture"); err != nil {
 				w.log.note("retry: %v", err)
 				continue
 			}

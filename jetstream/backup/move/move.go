@@ -28,6 +28,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/internal/mark"
 	"github.com/turnlog/turnlog/jetstream/internal/signing"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 )
 
 // Errors of moves. After each of them, the session still lives where it did.
@@ -65,7 +66,7 @@ type Cell struct {
 // ID returns what identifies a cell, even after it was restored from a backup. It is a keyed hash, with the
 // key of tickets, of a dispatch that cannot exist, since its session has no name.
 func ID(ctx context.Context, c *jetstream.Cell) (string, error) {
-	tickets, err := c.Tickets(ctx)
+	tickets, err := tickets.Of(ctx, c)
 	if err != nil {
 		return "", fmt.Errorf("ID of the cell: %w", err)
 	}

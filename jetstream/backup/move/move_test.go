@@ -27,6 +27,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/jetstream/seals"
+	"github.com/turnlog/turnlog/jetstream/trials"
 )
 
 func TestMain(m *testing.M) { natstest.Main(m) }
@@ -524,12 +525,12 @@ func TestCommandsThatArriveBeforeTheSessionStay(t *testing.T) {
 	t.Parallel()
 	a, b := cell(t, "a"), cell(t, "b")
 	head := begin(t, a, "s")
-	trial := jetstream.Trial{Session: "s", Broke: []jetstream.Breakage{{Node: "n1"}, {Node: "n2"}}}
-	_, err := b.Trials().Put(t.Context(), trial) // nodes that could not read it yet
+	trial := trials.Trial{Session: "s", Broke: []trials.Breakage{{Node: "n1"}, {Node: "n2"}}}
+	_, err := trials.Of(b.Cell).Put(t.Context(), trial) // nodes that could not read it yet
 	must(t, err)
 	n := layout.New(b.Namespace())
 	moved(t, a, b, "s", head)
-	note, err := b.Trials().Get(t.Context(), "s")
+	note, err := trials.Of(b.Cell).Get(t.Context(), "s")
 	if err != nil || len(note.Broke) > 0 {
 		t.Errorf("trials: %+v, %v", note, err)
 	}

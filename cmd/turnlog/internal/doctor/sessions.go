@@ -20,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/internal/pause"
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/trials"
 	"github.com/turnlog/turnlog/loop"
 )
 
@@ -67,7 +68,7 @@ func (d *doctor) sessions(ctx context.Context, w clusterView, consumers []admin.
 
 // setAside reports the sessions that crashed nodes. Other checks skip them.
 func (d *doctor) setAside(ctx context.Context, work admin.Work) {
-	all, err := d.cell.Trials().Aside(ctx)
+	all, err := trials.Of(d.cell.Cell).Aside(ctx)
 	if _, denied := jetstream.Denied(err); !denied { // otherwise it is reported as a permission
 		d.notExamined("sessions that are set aside", err)
 	}

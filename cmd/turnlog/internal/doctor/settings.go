@@ -14,6 +14,7 @@ import (
 
 	"github.com/turnlog/turnlog/jetstream"
 	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/jetstream/tickets"
 )
 
 // streams checks the settings of all streams and reports whether all of them exist
@@ -105,7 +106,7 @@ func (d *doctor) health(ctx context.Context, seen admin.Inspection) {
 
 // tickets checks that nodes can make and verify tickets.
 func (d *doctor) tickets(ctx context.Context) {
-	_, err := d.cell.Tickets(ctx)
+	_, err := tickets.Of(ctx, d.cell.Cell)
 	if _, denied := jetstream.Denied(err); err != nil && !denied { // otherwise it is reported as a permission
 		d.found("ticket-key", "", "%v", err)
 	}

@@ -146,8 +146,8 @@ func fill(t *testing.T, nc *nats.Conn) {
 	}
 }
 
-// TestADeploymentSurvivesAnOutageOfJetStream kills all servers at once under load and starts them again,
-// then runs one of them without JetStream for a while.
+// TestADeploymentSurvivesAnOutageOfJetStream kills all servers at once under load and starts them again, one of
+// them without JetStream for a while.
 func TestADeploymentSurvivesAnOutageOfJetStream(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t)
@@ -159,19 +159,16 @@ func TestADeploymentSurvivesAnOutageOfJetStream(t *testing.T) {
 		}
 		c.fails(p, time.Second, func() {})
 		<-time.After(2 * time.Second)
-		for _, s := range servers {
-			s.start()
-		}
-		c.goesOn("by servers that are back")
 		third := servers[2]
 		with := third.args
 		third.args = slices.DeleteFunc(slices.Clone(with), func(a string) bool { return a == "-js" })
-		third.kill()
-		third.start()
-		c.goesOn("next to a server without JetStream")
+		for _, s := range servers {
+			s.start()
+		}
+		c.goesOn("by servers that are back, one of them without JetStream")
 		third.args = with
 		third.kill()
 		third.start()
-		c.goesOn("at last")
+		c.goesOn("by all servers")
 	})
 }

@@ -20,7 +20,8 @@ func TestItLosesNothingWhenServersStopAndRestart(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := Start(ctx, "")
+	dir := t.TempDir()
+	c, err := Start(ctx, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,6 +31,17 @@ func TestItLosesNothingWhenServersStopAndRestart(t *testing.T) {
 	}
 	ask(t, nc, "$JS.API.STREAM.CREATE.S", `{"name":"S","subjects":["s"],"num_replicas":3}`)
 	ask(t, nc, "s", "one")
+	for _, s := range c.Servers() {
+		if s.InMemory() {
+			t.Errorf("InMemory of %s = true with a store", s.Name())
+		}
+		if _, err := os.Stat(filepath.Join(dir, s.Name(), "jetstream")); err != nil {
+			t.Errorf("store of %s: %v", s.Name(), err)
+		}
+	}
+	if _, err := Start(ctx, dir); !errors.Is(err, embedded.ErrStoreInUse) {
+		t.Errorf("a second cluster on the same store: %v, want %v", err, embedded.ErrStoreInUse)
+	}
 
 	leader := ask(t, nc, "$JS.API.STREAM.INFO.S", "").Cluster.Leader
 	var i int
@@ -98,30 +110,5 @@ func publish(ctx context.Context, t *testing.T, nc *nats.Conn, text string) {
 			t.Fatalf("publish %s: %v, %v", text, context.Cause(ctx), err)
 		}
 		<-try.Done() // do not retry at once while there is no leader
-	}
-}
-
-func TestTwoClustersCannotShareADirectory(t *testing.T) {
-	dir := t.TempDir()
-	c, err := Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	nc, err := c.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask(t, nc, "$JS.API.STREAM.CREATE.S", `{"name":"S","subjects":["s"],"num_replicas":3}`)
-	for _, s := range c.Servers() {
-		if s.InMemory() {
-			t.Errorf("InMemory of %s = true with a store", s.Name())
-		}
-		if _, err := os.Stat(filepath.Join(dir, s.Name(), "jetstream")); err != nil {
-			t.Errorf("store of %s: %v", s.Name(), err)
-		}
-	}
-	if _, err := Start(t.Context(), dir); !errors.Is(err, embedded.ErrStoreInUse) {
-		t.Errorf("a second cluster on the same store: %v, want %v", err, embedded.ErrStoreInUse)
 	}
 }

@@ -17,5 +17,5 @@
 // Tools run where the session runs: an Agent asks the editor for no files and no terminals. It has no modes and no
 // commands either, since a session has none.
 //
-// To test against it, connect the SDK's client side with two pipes, as tests/acp does.
+// To test against it, connect the SDK's client side with two pipes, as editor_test.go does.
 package acp

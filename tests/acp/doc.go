@@ -1,2 +1,0 @@
-// Package acp tests gateway/acp with the client side of the protocol's SDK, on a whole deployment.
-package acp

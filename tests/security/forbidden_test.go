@@ -62,7 +62,7 @@ func (c *cell) publishes(name string, nc *nats.Conn, subject string) bool {
 func (c *cell) hears(name string, nc *nats.Conn, subject string) bool {
 	c.t.Helper()
 	return c.lets(name, nc, func(nc *nats.Conn) error {
-		sub, err := nc.SubscribeSync(subject)
+		sub, err := nc.Subscribe(subject, func(*nats.Msg) {}) // SubscribeSync allocates half a megabyte
 		if err == nil {
 			c.t.Cleanup(func() { _ = sub.Unsubscribe() })
 		}

@@ -43,9 +43,7 @@ func TestLive(t *testing.T) {
 	if first.FinishReason != content.ToolCalls {
 		t.Fatalf("the first reply ends with %q: %+v", first.FinishReason, first.Items)
 	}
-	for _, it := range first.Items {
-		r.Transcript = append(r.Transcript, it)
-	}
+	r.Transcript = append(r.Transcript, first.Items...)
 	for i, p := range first.Items[0].Parts {
 		if c := p.Call; c != nil {
 			first.Items[0].Parts[i].Call.ID = content.CallID(c.ProviderID)

@@ -24,9 +24,10 @@ import (
 // dispatchAgain is the pause before a queue that could not be reached is tried again.
 const dispatchAgain = 500 * time.Millisecond
 
-// RunTool publishes a call. Its outcome arrives as a command. If it is uncertain whether the call is on its
-// queue, RunTool asks the queue. A call that is not there may have been there and ended, so the driver reads
-// the inbox before it tries again.
+// RunTool publishes a call. Its outcome arrives as a command. A call that may run twice goes directly to a
+// worker, and RunTool waits while the worker holds it. Any other call, and one that no worker holds, goes to its
+// queue. If it is uncertain whether the call is there, RunTool asks the queue. A call that is not there may have
+// been there and ended, so the driver reads the inbox before it tries again.
 func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) commands.Command {
 	d.node.cfg.Metrics.EffectStarted("tool")
 	c := e.Call
@@ -43,6 +44,9 @@ func (d *driver) RunTool(ctx context.Context, e loop.RunTool, v *engine.View) co
 		return unrunnable(c, tool.CodeFailed, "no worker's queue has the tool %s", c.Name)
 	}
 	t.Ticket = d.node.tickets.Of(t.Session, c.Place, c.Attempt)
+	if mayBeDirect(c) && d.node.direct.Run(ctx, t) {
+		return nil
+	}
 	err := d.node.tasks.Dispatch(ctx, t)
 	queued, unclear := err == nil || errors.Is(err, task.ErrQueued), errors.Is(err, jetstream.ErrUnclear)
 	for ; !queued && err != nil; queued, err = d.node.tasks.Queued(ctx, t) {
@@ -71,11 +75,17 @@ func (d *driver) taskFor(e loop.RunTool, v *engine.View) task.Task {
 		t.Policy = d.agent.Load().Policy
 	}
 	t.Wake = c.InBackground() || c.Routing.Route != content.Foreground
-	t.Direct = t.Effects.Retryable() && !t.Wake && c.Name != loop.VerifierTool
+	t.Direct = mayBeDirect(c) && !t.Wake
 	t.TraceParent, t.Baggage = d.sender.Load().Of(t.Session, c.Turn, c.Place, c.Attempt)
 	t.IdempotencyKey = string(t.Session) + "/" + string(c.Place)
 	t.Epoch, t.Decided = v.Epoch, d.node.clock.comparable(v.At)
 	return t
+}
+
+// mayBeDirect reports whether a worker may hold a call without its queue. A call in the background may be a
+// detached one, which was sent before.
+func mayBeDirect(c loop.Call) bool {
+	return c.Routing.Effects.Retryable() && c.Name != loop.VerifierTool
 }
 
 // taskOf returns a task with only what identifies the call.

@@ -50,6 +50,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/turnlog/turnlog/actor/internal/direct"
 	"github.com/turnlog/turnlog/actor/internal/firing"
 	"github.com/turnlog/turnlog/actor/internal/offers"
 	"github.com/turnlog/turnlog/actor/internal/proof"
@@ -77,6 +78,7 @@ type Node struct {
 	log     *zap.Logger
 	runs    *jetstream.Runs
 	tasks   task.Dispatcher
+	direct  *direct.Node // calls that go to workers without being stored
 	trials  *trials.Node
 	tickets *task.Tickets  // set by Run
 	offers  *offers.Offers // set by Run
@@ -121,6 +123,7 @@ func NewNode(cell *jetstream.Cell, cfg Config) (*Node, error) {
 	process := ulid.Make().String()
 	n.trials = trials.New(cell, cfg.Name, process, &n.sparse)
 	n.tokens = tokens.New(cell.Nodes(), jetstream.NodeRecord{Node: cfg.Name, Scripted: cfg.Scripted, Process: process, Release: release.Version()}, n.log)
+	n.direct = direct.New(cell.Tasks(), cfg.Name)
 	n.firing = firing.New(cell, n.runs, n.read, n.log)
 	return n, nil
 }
@@ -166,6 +169,10 @@ func (n *Node) run(ctx context.Context) error {
 	n.log.Info("node started", zap.Int("capacity", n.cfg.Capacity))
 
 	drivers, drain := context.WithCancelCause(context.WithoutCancel(ctx))
+	if err := n.direct.Listen(drivers); err != nil {
+		drain(err)
+		return err
+	}
 	var running sync.WaitGroup
 	group, gctx := errgroup.WithContext(ctx)
 	for _, background := range []func(context.Context) error{
@@ -269,7 +276,7 @@ func (n *Node) advertise(ctx context.Context) error {
 	own := n.cell.Offers(n.cfg.Name, task.LocalQueue)
 	for failed := false; ctx.Err() == nil; pause.For(ctx, advertiseEvery) {
 		soon, cancel := context.WithTimeout(ctx, advertiseEvery)
-		err := own.Advertise(soon, n.cfg.Local.Offered())
+		err := own.Advertise(soon, task.Offer{Tools: n.cfg.Local.Offered()})
 		cancel()
 		n.listing.Do(func() { close(n.listed) }) // a client may look for its verifier at once
 		if err != nil && !failed && ctx.Err() == nil {

@@ -37,7 +37,22 @@ func (d *driver) recover(ctx context.Context) error {
 	if len(calls) > 0 {
 		d.inbox.LookAgain()
 	}
+	d.askWorkers(calls, gone)
 	return d.redispatch(ctx, gone...)
+}
+
+// askWorkers asks which workers hold calls that the last driver sent directly, so that those do not run twice.
+func (d *driver) askWorkers(calls []loop.RunTool, gone []string) {
+	if d.State.Epoch <= 1 {
+		return
+	}
+	for _, e := range calls {
+		if mayBeDirect(e.Call) && slices.Contains(gone, e.Identity()) {
+			x := d.taskOf(e)
+			x.Ticket = d.node.tickets.Of(x.Session, x.Place, x.Attempt)
+			d.node.direct.Ask(x)
+		}
+	}
 }
 
 // recheck looks for the dispatched calls on their queues. A call that is gone without a report is dispatched

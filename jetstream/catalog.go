@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
 	"github.com/turnlog/turnlog/jetstream/internal/layout"
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // offerTTL is how long an offer lasts without renewal. Workers renew it every 3 s.
@@ -30,6 +32,8 @@ type Offer struct {
 	Queue   string      `msgpack:"q"`
 	Tools   []tool.Spec `msgpack:"t"`
 	Release string      `msgpack:"r,omitempty"` // of the worker's program; empty for releases of 26 November 2026 or before
+	Slots   int         `msgpack:"s,omitempty"` // calls at a time; 0: unknown
+	Running int         `msgpack:"n,omitempty"` // calls that the worker ran when it made or renewed the offer
 }
 
 // Catalog holds the tools that workers currently offer.
@@ -89,6 +93,11 @@ type entry struct {
 	Offer
 
 	value []byte
+}
+
+// sameAs reports whether two offers differ at most in slots and running calls, which change no catalog.
+func (e entry) sameAs(next entry) bool {
+	return e.Queue == next.Queue && e.Release == next.Release && reflect.DeepEqual(e.Tools, next.Tools)
 }
 
 func newCatalogView(cancel context.CancelFunc) *CatalogView {
@@ -183,6 +192,9 @@ func (v *CatalogView) apply(k jetstream.KeyValueEntry) {
 	case offered:
 		v.offers[worker] = e
 		v.bytes += len(e.value) - len(old.value)
+		if found && old.sameAs(e) {
+			return
+		}
 	default:
 		delete(v.offers, worker)
 		v.bytes -= len(old.value)
@@ -233,8 +245,10 @@ func (c *Cell) Offers(worker, queue string) *Offers {
 func (o *Offers) Made() <-chan struct{} { return o.made }
 
 // Advertise makes or renews the worker's offer.
-func (o *Offers) Advertise(ctx context.Context, tools []tool.Spec) error {
-	err := o.catalog.Advertise(ctx, Offer{Worker: o.worker, Queue: o.queue, Tools: tools, Release: release.Version()})
+func (o *Offers) Advertise(ctx context.Context, x task.Offer) error {
+	err := o.catalog.Advertise(ctx, Offer{
+		Worker: o.worker, Queue: o.queue, Tools: x.Tools, Release: release.Version(), Slots: x.Slots, Running: x.Running,
+	})
 	if err == nil {
 		o.once.Do(func() { close(o.made) })
 	}

@@ -29,9 +29,11 @@ import (
 type claim struct {
 	queue    *Queue
 	task     task.Task
-	reply    string
+	reply    string // for answers to the queue; "": a direct call
 	seq      uint64 // of the task in its stream
+	node     string // that waits for the direct call; guarded by the queue's lock
 	delivery int
+	lease    time.Duration
 	memory   int64 // the memory that the call may take; guarded by the queue's lock once the claim is held
 
 	mu    sync.Mutex // guards the next group
@@ -56,20 +58,20 @@ func (c *claim) Task() task.Task { return c.task }
 
 func (c *claim) Delivery() int { return c.delivery }
 
-func (c *claim) Lease() time.Duration { return c.queue.lease }
+func (c *claim) Lease() time.Duration { return c.lease }
 
-// Extend renews the lease and waits for the server's confirmation.
+// Extend renews the lease and waits until the server has confirmed that.
 func (c *claim) Extend(ctx context.Context) error {
 	if err := c.check("extend"); err != nil {
 		return err
 	}
 	now := time.Now()
-	if err := c.queue.cell.api.Answer(ctx, c.reply, api.Progress); err != nil {
+	if err := c.answer(ctx, true); err != nil {
 		return c.wrap("extend", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = now.Add(c.queue.lease)
+	c.until = now.Add(c.lease)
 	return nil
 }
 
@@ -212,6 +214,10 @@ func (c *claim) Done(ctx context.Context) (err error) {
 	if err := c.check("done"); err != nil {
 		return err
 	}
+	if c.isDirect() {
+		c.queue.drop(c)
+		return nil
+	}
 	if c.reported && c.task.Effects.Retryable() {
 		err = c.queue.cell.nc.Publish(c.reply, []byte(api.Ack))
 	} else {
@@ -231,7 +237,7 @@ func (c *claim) Release(ctx context.Context) error {
 		return err
 	}
 	c.queue.drop(c)
-	if err := c.queue.cell.api.Answer(ctx, c.reply, api.Nak); err != nil {
+	if err := c.answer(ctx, false); err != nil {
 		return c.wrap("release", err)
 	}
 	return nil

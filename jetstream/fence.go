@@ -16,20 +16,13 @@ import (
 // Fences keep the tasks of a replaced driver from running.
 //
 // A publish may be stored long after it was sent, because its driver or the network froze. By then another
-// driver may have taken over the session, found no task, and dispatched the call again, and a worker may
-// have finished it. The late task then finds its subject free, and a call that must not run twice would run
-// again.
-//
-// So a driver that takes over a session with such calls sets a fence before it looks at the queues.
-// From then on no task of an earlier epoch may start. A worker that gets one reports it to the
-// session's inbox and only then removes it from the queue; the driver dispatches the call again if
-// it is still owed. The session cannot park until it has handled that report. If the worker dies
-// first, the task is redelivered, or the driver removes it.
+// driver may have dispatched the call again, and a worker may have finished it. So a driver that takes over a
+// session with such calls sets a fence before it looks at the queues. From then on no task of an earlier epoch
+// may start. A worker that gets one reports it to the session's inbox and only then removes it from the queue.
+// See ADR 9.
 //
 // Workers read the fence only for tasks that were stored late, which saves a request for almost all tasks.
-// No takeover is faster than lateAfter, since it takes longer for a probe to go unanswered, or for a
-// process to reconnect. The two times come from different clocks. If those differ by more than lateAfter,
-// workers always read the fence.
+// No takeover is faster than lateAfter. If the clocks differ by more than that, workers always read the fence.
 const (
 	lateAfter = 100 * time.Millisecond
 	fenceTTL  = 7 * 24 * time.Hour
@@ -59,8 +52,7 @@ func (t *Tasks) Fence(ctx context.Context, s content.SessionID, epoch uint64) er
 	}
 }
 
-// TakeOff removes x from its queue if the queued task has this number. It reports whether no dispatch
-// of x is queued afterwards.
+// TakeOff removes x from its queue if the task has this number, and reports whether x is not queued then.
 func (t *Tasks) TakeOff(ctx context.Context, x task.Task, number uint64) (bool, error) {
 	there, queued, err := t.look(ctx, x, t.cell.names.Task(x.Queue, x.Session, x.Place))
 	if err == nil && queued && there == number {

@@ -33,6 +33,10 @@ const (
 	// that runs no call twice.
 	begunTTL = 24 * time.Hour
 
+	// inFlight is how long a cancel counts for direct calls: the call may be claimed after its cancel arrived.
+	// Later, the same place may be sent again.
+	inFlight = time.Second
+
 	// closedPause is how long a task that a worker cannot open rests.
 	closedPause = time.Second
 )
@@ -56,6 +60,7 @@ type Queue struct {
 	held    map[*claim]struct{}
 	cancels []cancelOf         // the last cancels, oldest first
 	sub     *nats.Subscription // to cancels; nil once no more claims are possible
+	direct  *nats.Subscription // to direct calls; nil: none
 	closed  bool
 }
 
@@ -65,13 +70,14 @@ var _ task.Queue = (*Queue)(nil)
 type cancelOf struct {
 	cancelNotice
 	session content.SessionID
+	heard   time.Time
 }
 
 // matches reports whether the cancel is for a claim. A place may be dispatched again, so the sequence of
 // the task decides if it is known.
 func (n cancelOf) matches(c *claim) bool {
 	return n.session == c.task.Session && n.Place == c.task.Place && n.Queue == c.task.Queue &&
-		(n.Seq == 0 || n.Seq == c.seq)
+		(n.Seq == 0 || n.Seq == c.seq || c.isDirect())
 }
 
 // Queue returns the worker's side of an existing queue; see admin's EnsureQueue.
@@ -98,6 +104,13 @@ func (c *Cell) Queue(ctx context.Context, name string) (*Queue, error) {
 	q.lease = time.Duration(info.Config.AckWait)
 	life := context.WithoutCancel(ctx) // the queue outlives this call
 	q.tasks = pull.New(c.nc, stream, consumer, func(msg *nats.Msg) { q.giveBack(life, msg, api.Nak) })
+	if most := info.Config.MaxAckPending; most > 0 && most < layout.QueueConcurrency {
+		return q, nil // an operator limits the concurrent calls, which only the queue can count
+	}
+	if q.direct, err = c.nc.QueueSubscribe(c.names.Call(name, AllSessions, "*"), layout.Workers, q.receive); err != nil {
+		_ = q.sub.Unsubscribe() // as above
+		return nil, fmt.Errorf("queue %s: listen for calls: %w", name, err)
+	}
 	return q, nil
 }
 
@@ -117,6 +130,8 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		switch {
 		case errors.Is(err, errFenced):
 			continue
+		case err != nil && q.isDirect(msg):
+			q.decline(msg)
 		case err != nil && !errors.Is(err, api.ErrSpoofed) && !errors.Is(err, task.ErrForged) && (ctx.Err() != nil || c != nil):
 			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // only here and below, so it happens once
 		case errors.Is(err, events.ErrUnknownKind): // sealed: another worker may have the key
@@ -133,9 +148,8 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 	}
 }
 
-// Close withdraws pending requests and waits until tasks that arrived for them are back on the queue.
-// Otherwise a pending request would take the next task from other workers until its lease expires. Held
-// claims continue and receive cancels.
+// Close withdraws pending requests, which would take tasks from other workers, and waits until tasks that
+// arrived for them are back on the queue. Held claims continue and receive cancels.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	q.closed = true
@@ -147,32 +161,29 @@ func (q *Queue) Close(ctx context.Context) error {
 	return nil
 }
 
-// unsubscribe stops a closed queue without claims from receiving cancels. The caller holds the lock.
+// unsubscribe ends the subscriptions of a closed queue without claims. Until then it hears cancels, and declines
+// direct calls. The caller holds the lock.
 func (q *Queue) unsubscribe() {
 	if q.closed && len(q.held) == 0 && q.sub != nil {
 		_ = q.sub.Unsubscribe() // the connection may be gone
+		if q.direct != nil {
+			_ = q.direct.Unsubscribe() // as above
+		}
 		q.sub = nil
 	}
 }
 
 // open reads a task. If it returns an error and a claim, the task may be tried again.
 func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
-	c := &claim{queue: q, reply: msg.Reply, until: time.Now().Add(q.lease)}
+	c, stored, err := q.claimOf(ctx, msg)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			q.drop(c)
 		}
 	}()
-	meta, err := msg.Metadata()
-	if err != nil {
-		return nil, fmt.Errorf("read its reply subject: %w", err)
-	}
-	c.seq = meta.Sequence.Stream
-	if api.IsSpoofed(msg.Header) {
-		_ = msg.Respond([]byte(api.Term)) // if this is lost, the message is redelivered and refused again
-		return nil, api.ErrSpoofed
-	}
-	c.delivery = int(meta.NumDelivered) - q.neverClaimed(ctx, meta)
 	data := msg.Data
 	if name := msg.Header.Get(layout.HeaderBlob); name != "" {
 		if data, err = q.fetch(ctx, c, name); err != nil {
@@ -190,11 +201,33 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 		return nil, err
 	}
 	c.task.Ticket = msg.Header.Get(layout.HeaderTicket)
-	if err := q.cell.keys.CheckTask(msg, data, meta.Timestamp); err != nil {
-		_ = msg.Respond([]byte(api.Term)) // as above; the session dispatches the call again if it is not on its queue
+	if c.isDirect() && (!c.task.Direct || !c.task.Effects.Retryable()) {
+		return nil, fmt.Errorf("%w: it must be stored", task.ErrForged)
+	}
+	if err := q.cell.keys.CheckTask(msg, data, stored); err != nil {
+		_ = msg.Respond([]byte(api.Term)) // as in claimOf; the session dispatches the call again if it is not on its queue
 		return nil, err
 	}
-	return c, q.admit(ctx, c, meta.Timestamp)
+	return c, q.admit(ctx, c, stored)
+}
+
+// claimOf returns the claim of a task that it does not read, and when the task was stored, or a direct call
+// arrived.
+func (q *Queue) claimOf(ctx context.Context, msg *nats.Msg) (*claim, time.Time, error) {
+	now := time.Now()
+	if q.isDirect(msg) {
+		return &claim{queue: q, node: msg.Header.Get(layout.HeaderHeld), delivery: 1, lease: DirectLease, until: now.Add(DirectLease)}, now, nil
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return nil, now, fmt.Errorf("read its reply subject: %w", err)
+	}
+	if api.IsSpoofed(msg.Header) {
+		_ = msg.Respond([]byte(api.Term)) // if this is lost, the message is redelivered and refused again
+		return nil, now, api.ErrSpoofed
+	}
+	delivery := int(meta.NumDelivered) - q.neverClaimed(ctx, meta)
+	return &claim{queue: q, reply: msg.Reply, seq: meta.Sequence.Stream, delivery: delivery, lease: q.lease, until: now.Add(q.lease)}, meta.Timestamp, nil
 }
 
 // fetch returns a large task once there is memory for its call. It renews the lease while it waits.
@@ -231,7 +264,11 @@ func (q *Queue) hold(c *claim) {
 	defer q.mu.Unlock()
 	q.held[c] = struct{}{}
 	for _, n := range q.cancels {
-		if n.matches(c) {
+		old := n.Seq == 0 // of a task that was not in its stream: no later delivery can match it
+		if c.isDirect() {
+			old = time.Since(n.heard) >= inFlight
+		}
+		if n.matches(c) && !old {
 			c.cancel(n.Reason)
 		}
 	}
@@ -249,8 +286,17 @@ func (q *Queue) drop(c *claim) {
 
 // cancel passes a cancel on to its claim and remembers it.
 func (q *Queue) cancel(msg *nats.Msg) {
-	n := cancelOf{session: q.cell.names.SessionOf(msg.Subject)}
-	if decodeValue(msg.Data, &n.cancelNotice) != nil || n.Queue != q.name || !q.cell.keys.MayStop(msg, n.At) {
+	n := cancelOf{session: q.cell.names.SessionOf(msg.Subject), heard: time.Now()}
+	err := decodeValue(msg.Data, &n.cancelNotice)
+	asks := n.Asks != ""
+	if asks {
+		n.Queue = n.Asks
+	}
+	switch {
+	case err != nil || n.Queue != q.name || api.IsSpoofed(msg.Header) || !q.cell.keys.MayStop(msg, n.At):
+		return
+	case asks:
+		q.confirm(n)
 		return
 	}
 	q.mu.Lock()
@@ -260,9 +306,6 @@ func (q *Queue) cancel(msg *nats.Msg) {
 			c.cancel(n.Reason)
 		}
 	}
-	if n.Seq == 0 {
-		return // no later delivery can match it
-	}
 	if len(q.cancels) == rememberedCancels {
 		q.cancels = append(q.cancels[:0], q.cancels[1:]...)
 	}
@@ -271,10 +314,8 @@ func (q *Queue) cancel(msg *nats.Msg) {
 
 // Unclaimed deliveries.
 //
-// The server counts every delivery, even one whose claimer had just left. A worker must distinguish such a
-// delivery from one whose worker was lost. Otherwise a call that must not run twice would end as unknown
-// although it never ran. So the catalog's bucket stores how many deliveries of a task were never claimed.
-// The count is written before the task is returned, and read only for redeliveries.
+// The server counts every delivery, even one whose claimer had just left, which must not end a call as unknown.
+// So a bucket counts those. It is written before the task is returned, and read only for redeliveries.
 
 func (q *Queue) unclaimedKey(meta *nats.MsgMetadata) string {
 	return fmt.Sprintf("%s.%d", q.name, meta.Sequence.Stream)
@@ -293,8 +334,12 @@ func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 	return min(n.Value, int(meta.NumDelivered)-1)
 }
 
-// giveBack returns a task without a claimer to the queue.
+// giveBack returns a task without a claimer to the queue, or declines a direct call.
 func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg, nak string) {
+	if q.isDirect(msg) {
+		q.decline(msg)
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, api.PublishTimeout)
 	defer cancel()
 	if meta, err := msg.Metadata(); err == nil {

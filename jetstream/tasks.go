@@ -51,14 +51,10 @@ func (t *Tasks) Dispatch(ctx context.Context, x task.Task) (err error) {
 	if err != nil {
 		return err
 	}
-	msg := nats.NewMsg(t.cell.names.Task(x.Queue, x.Session, x.Place))
-	if err := t.cell.pack(ctx, x.Session, sealing.Task, msg, data); err != nil {
+	msg, err := t.message(ctx, x, t.cell.names.Task(x.Queue, x.Session, x.Place), data)
+	if err != nil {
 		return err
 	}
-	if x.Ticket != "" {
-		msg.Header.Set(layout.HeaderTicket, x.Ticket)
-	}
-	t.cell.keys.Task(msg, data)
 	for range maxDispatchTries {
 		err = api.Patiently(ctx, func(ctx context.Context) error {
 			_, err := t.cell.api.Publish(ctx, msg)
@@ -75,6 +71,19 @@ func (t *Tasks) Dispatch(ctx context.Context, x task.Task) (err error) {
 		}
 	}
 	return err
+}
+
+// message returns the message of a task.
+func (t *Tasks) message(ctx context.Context, x task.Task, subject string, data []byte) (*nats.Msg, error) {
+	msg := nats.NewMsg(subject)
+	if err := t.cell.pack(ctx, x.Session, sealing.Task, msg, data); err != nil {
+		return nil, err
+	}
+	if x.Ticket != "" {
+		msg.Header.Set(layout.HeaderTicket, x.Ticket)
+	}
+	t.cell.keys.Task(msg, data)
+	return msg, nil
 }
 
 // makeRoom removes an earlier dispatch from x's subject and reports whether the subject is free. It
@@ -128,13 +137,30 @@ func (t *Tasks) Queued(ctx context.Context, x task.Task) (bool, error) {
 	return queued, nil
 }
 
-// cancelNotice asks the workers of a queue to stop a call.
+// cancelNotice asks the workers of a queue to stop a call, or which of them holds it.
 type cancelNotice struct {
 	Queue  string        `msgpack:"q"`
 	Place  content.Place `msgpack:"p"`
 	Seq    uint64        `msgpack:"n,omitempty"` // of the task in its stream; 0: any
 	Reason string        `msgpack:"r,omitempty"`
 	At     content.Time  `msgpack:"t,omitempty"` // when it was sent
+
+	// A notice with Asks stops nothing: the worker that holds the direct call tells Node so. Its Queue is empty, so
+	// that workers of earlier releases ignore it.
+	Asks string `msgpack:"h,omitempty"` // the queue whose workers are asked
+	Node string `msgpack:"d,omitempty"`
+}
+
+// notify sends a notice to all workers.
+func (t *Tasks) notify(s content.SessionID, n cancelNotice) error {
+	n.At = content.TimeOf(time.Now())
+	data, err := encodeValue(&n)
+	if err != nil {
+		return err
+	}
+	msg := &nats.Msg{Subject: t.cell.names.Cancel(s), Header: nats.Header{}, Data: data}
+	t.cell.keys.Stop(msg)
+	return t.cell.nc.PublishMsg(msg) //nolint:wrapcheck // callers say what it was about
 }
 
 // Cancel tells the worker of a call to stop, and removes a task that was never delivered from its queue. A
@@ -147,11 +173,7 @@ func (t *Tasks) Cancel(ctx context.Context, queue string, s content.SessionID, p
 	if errors.Is(err, api.ErrNoMessage) {
 		err = nil
 	}
-	notice, encErr := encodeValue(cancelNotice{Queue: queue, Place: p, Seq: m.Seq, Reason: reason, At: content.TimeOf(time.Now())})
-	msg := &nats.Msg{Subject: t.cell.names.Cancel(s), Header: nats.Header{}, Data: notice}
-	t.cell.keys.Stop(msg)
-	pubErr := t.cell.nc.PublishMsg(msg)
-	if err := errors.Join(err, encErr, pubErr); err != nil {
+	if err := errors.Join(err, t.notify(s, cancelNotice{Queue: queue, Place: p, Seq: m.Seq, Reason: reason})); err != nil {
 		return fmt.Errorf("cancel %s/%s: %w", s, p, err)
 	}
 	if !known {

@@ -208,8 +208,8 @@ type stand struct {
 	tools     []string
 }
 
-func (s *stand) Advertise(_ context.Context, tools []tool.Spec) error {
-	if len(tools) == 0 {
+func (s *stand) Advertise(_ context.Context, o task.Offer) error {
+	if len(o.Tools) == 0 {
 		if s.emptied == 0 {
 			s.emptied = time.Since(s.start)
 		}
@@ -217,7 +217,7 @@ func (s *stand) Advertise(_ context.Context, tools []tool.Spec) error {
 	}
 	s.made = append(s.made, time.Since(s.start))
 	s.tools = nil
-	for _, spec := range tools {
+	for _, spec := range o.Tools {
 		s.tools = append(s.tools, spec.Name)
 	}
 	return nil

@@ -7,13 +7,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/worker/task"
 )
 
 // Offers advertises a worker's tools.
 type Offers interface {
 	// Advertise makes or renews the offer, which otherwise expires. A worker without tools takes no
 	// calls, but may still run some.
-	Advertise(ctx context.Context, tools []tool.Spec) error
+	Advertise(ctx context.Context, o task.Offer) error
 	// Withdraw removes the offer.
 	Withdraw(ctx context.Context) error
 }
@@ -74,21 +75,21 @@ func (w *Worker) advertise(ctx, idle context.Context) {
 }
 
 func (w *Worker) offer(ctx context.Context) error {
-	var tools []tool.Spec
+	o := task.Offer{Slots: w.cfg.Slots, Running: int(w.running.Load())}
 	if ctx.Err() == nil {
 		listing, cancel := context.WithTimeout(ctx, offerTimeout)
 		defer cancel()
 		if err := w.listTools(listing); err != nil {
 			return err
 		}
-		tools = w.tools.Load().Specs()
+		o.Tools = w.tools.Load().Specs()
 	}
 	if w.cfg.Offers == nil {
 		return nil
 	}
 	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), offerTimeout)
 	defer cancel()
-	return w.cfg.Offers.Advertise(soon, tools)
+	return w.cfg.Offers.Advertise(soon, o)
 }
 
 func (w *Worker) withdraw(ctx context.Context) {

@@ -90,6 +90,7 @@ type Worker struct {
 	log     *zap.Logger
 	tools   atomic.Pointer[tool.Catalog] // the sources' tools when they were last listed
 	trouble atomic.Pointer[error]        // why the queue delivers no tasks
+	running atomic.Int64                 // calls that run now
 }
 
 // New returns a worker that has not started. It returns an error for an invalid Config.
@@ -165,7 +166,9 @@ func (w *Worker) serve(ctx, outlast, stopping context.Context) {
 			if w.trouble.Swap(nil) != nil {
 				w.log.Info("queue delivers tasks again")
 			}
+			w.running.Add(1)
 			w.handle(outlast, stopping, c)
+			w.running.Add(-1)
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, task.ErrForged): // it is not on the queue any more

@@ -82,7 +82,9 @@ func TestNodesWithDifferentToolsAreReported(t *testing.T) {
 	p.record("other")
 	p.look("--profile", "dev").expect(t)
 	own := p.cell.Offers("other", task.LocalQueue)
-	advertise := func() error { return own.Advertise(t.Context(), []tool.Spec{{Name: "b"}, {Name: "a"}}) }
+	advertise := func() error {
+		return own.Advertise(t.Context(), task.Offer{Tools: []tool.Spec{{Name: "b"}, {Name: "a"}}})
+	}
 	p.again(func(context.Context) { _ = advertise() })
 	p.must(advertise())
 	f := p.look("--profile", "dev").expect(t, "warning node-tools-differ")["node-tools-differ"]

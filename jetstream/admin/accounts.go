@@ -123,7 +123,7 @@ func (g Grant) imports(namespace string, p Permissions) []Import {
 	}
 	for _, s := range p.Subscribe {
 		if s != g.Prefix()+".>" && !slices.Contains(hear, s) {
-			out = append(out, Import{Subject: s, Stream: true})
+			out = append(out, Import{Subject: ungrouped(s), Stream: true})
 		}
 	}
 	return out

@@ -108,12 +108,18 @@ func (c *Cell) queueBacklogs(ctx context.Context, consumers []ConsumerState, now
 			return nil, fmt.Errorf("queue %s: %w", s.Queue, s.Err)
 		}
 		q := QueueBacklog{Queue: s.Queue, Waiting: int(s.Waiting), Running: s.Held}
+		running, slots := 0, 0
 		for _, o := range offers {
-			if o.Queue == s.Queue && o.Queue != task.LocalQueue && len(o.Tools) > 0 {
-				q.Workers++
+			if o.Queue == s.Queue && o.Queue != task.LocalQueue {
+				running += o.Running
+				if len(o.Tools) > 0 { // otherwise it drains
+					q.Workers, slots = q.Workers+1, slots+o.Slots
+				}
 			}
 		}
-		q.Wanted = wanted(q, s.Pulls)
+		q.Running = max(q.Running, running) // the queue does not know of direct calls
+		// Workers of releases before direct calls pull with each free slot, and do not say how many slots they have.
+		q.Wanted = wanted(q, max(slots, s.Pulls+s.Held))
 		if s.Waiting > 0 {
 			m, err := c.api.Next(ctx, c.names.TasksStream(), c.names.Task(s.Queue, layout.AllSessions, "*"), s.Delivered+1)
 			switch {
@@ -129,15 +135,14 @@ func (c *Cell) queueBacklogs(ctx context.Context, consumers []ConsumerState, now
 	return out, nil
 }
 
-// wanted returns how many workers could run all calls of a queue. Each slot of a worker either runs a call
-// or has a pull that waits for one.
-func wanted(q QueueBacklog, pulls int) int {
+// wanted returns how many workers could run all calls of a queue, whose workers have so many slots together.
+func wanted(q QueueBacklog, slots int) int {
 	calls := q.Waiting + q.Running
 	if q.Workers == 0 {
 		return min(calls, 1) // how many slots a worker has is unknown until one runs
 	}
-	slots := max((pulls+q.Running)/q.Workers, 1)
-	return (calls + slots - 1) / slots
+	each := max(slots/q.Workers, 1)
+	return (calls + each - 1) / each
 }
 
 func (c *Cell) countSessions(ctx context.Context, consumers []ConsumerState, b *Backlog) error {

@@ -30,7 +30,7 @@ func TestTheBacklogCountsWhatIsToDo(t *testing.T) {
 			_, err := queue.Claim(ctx)
 			must(t, err)
 		}
-		must(t, c.cell.Offers("w1", "office").Advertise(ctx, []tool.Spec{{Name: "x"}}))
+		must(t, c.cell.Offers("w1", "office").Advertise(ctx, task.Offer{Tools: []tool.Spec{{Name: "x"}}, Slots: 3, Running: 4}))
 		for n, took := range []time.Duration{2 * time.Millisecond, 6 * time.Millisecond} {
 			must(t, c.cell.Nodes().Record(ctx, jetstream.NodeRecord{Node: fmt.Sprint("n", n), Appends: jetstream.Appends{Count: 1 + 2*n, Mean: took, Slowest: 2 * took}}))
 		}
@@ -50,7 +50,7 @@ func TestTheBacklogCountsWhatIsToDo(t *testing.T) {
 			At: b.At, Nodes: 2, Appends: jetstream.Appends{Count: 4, Mean: 5 * time.Millisecond, Slowest: 12 * time.Millisecond},
 			Queues: []QueueBacklog{
 				{Queue: "idle"},
-				{Queue: "office", Waiting: 3, Running: 2, Oldest: 3*time.Minute + 5*time.Second, Workers: 1, Wanted: 3},
+				{Queue: "office", Waiting: 3, Running: 4, Oldest: 3*time.Minute + 5*time.Second, Workers: 1, Wanted: 3},
 			},
 			Sessions: SessionCounts{Waiting: 1}, Approvals: Listed{2, 5 * time.Second}, DeadLetters: Listed{1, 5 * time.Second},
 		}
@@ -68,18 +68,18 @@ func TestWantedWorkersFollowFromTheSlotsOfThoseThatAreThere(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		q     QueueBacklog
-		pulls int
+		slots int
 		want  int
 	}{
 		{QueueBacklog{}, 0, 0},
 		{QueueBacklog{Waiting: 50}, 0, 1},
 		{QueueBacklog{Workers: 2}, 16, 0},
-		{QueueBacklog{Workers: 2, Running: 8}, 8, 1},
-		{QueueBacklog{Workers: 2, Running: 16, Waiting: 40}, 0, 7},
-		{QueueBacklog{Workers: 2, Waiting: 3}, 0, 3}, // their slots are between two pulls
+		{QueueBacklog{Workers: 2, Running: 8}, 16, 1},
+		{QueueBacklog{Workers: 2, Running: 16, Waiting: 40}, 16, 7},
+		{QueueBacklog{Workers: 2, Waiting: 3}, 0, 3}, // how many slots they have is unknown
 	} {
-		if got := wanted(c.q, c.pulls); got != c.want {
-			t.Errorf("wanted(%+v, %d pulls) = %d, want %d", c.q, c.pulls, got, c.want)
+		if got := wanted(c.q, c.slots); got != c.want {
+			t.Errorf("wanted(%+v, %d slots) = %d, want %d", c.q, c.slots, got, c.want)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // Permissions are the subjects that a user may publish and subscribe to, and how many replies it may send
-// to each request, on any subject.
+// to each request, on any subject. A subscription "SUBJECT GROUP" is allowed
+// only in that queue group.
 type Permissions struct {
 	Publish   []string
 	Subscribe []string
@@ -122,7 +123,7 @@ func (n names) grant(role Role, queue, user string) (publish, hear []string) {
 			}
 		}
 		if row.Kept == "" && slices.Contains(row.Readers, role) {
-			hear = append(hear, subject)
+			hear = append(hear, strings.TrimSpace(subject+" "+row.Group))
 		}
 	}
 	return append(publish, n.requests(role, queue, user)...), hear
@@ -347,8 +348,14 @@ func (c *Cell) Allowed(d *api.DeniedError) []Role {
 		if d.Hearing {
 			publish = hear
 		}
-		return !slices.ContainsFunc(publish, func(pattern string) bool { return covers(pattern, d.Subject) })
+		return !slices.ContainsFunc(publish, func(pattern string) bool { return covers(ungrouped(pattern), d.Subject) })
 	})
+}
+
+// ungrouped returns the subject of a permission without its queue group.
+func ungrouped(permission string) string {
+	subject, _, _ := strings.Cut(permission, " ")
+	return subject
 }
 
 // covers reports whether a pattern of subjects includes a subject, which may itself be a pattern.

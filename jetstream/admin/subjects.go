@@ -35,6 +35,7 @@ type SubjectRow struct {
 	Kept    string // the Row.Name of the stream that stores it; "": not stored
 	Writers []Role
 	Readers []Role
+	Group   string // the queue group in which the readers must subscribe, so that each message goes to one of them; "": all get it
 }
 
 // Subjects returns every subject of a cell and the roles that use it. Permissions are derived from it, and
@@ -44,6 +45,10 @@ func Subjects(namespace string) []SubjectRow {
 	n := layout.New(namespace)
 	row := func(subject, kept, writers, readers string) SubjectRow {
 		return SubjectRow{Subject: subject, Kept: kept, Writers: rolesIn(writers), Readers: rolesIn(readers)}
+	}
+	inGroup := func(group string, r SubjectRow) SubjectRow {
+		r.Group = group
+		return r
 	}
 	// A driver sends commands for the sub-agents of its session. A keeper appends only tombstones.
 	return []SubjectRow{
@@ -71,6 +76,8 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Live(n.Fired("<schedule>"))+ofUser, "", "server", "driver"),
 		row(n.Delta(session), "", "worker driver", "client approver observer"),
 		row(n.Report(session), "", "worker", "driver"),
+		inGroup(layout.Workers, row(n.Call(queue, session, place), "", "driver", "worker")),
+		row(n.Held(node), "", "worker", "driver"),
 		row(n.Cancel(session), "", "driver", "worker"),
 		row(n.Deletion(session, "<user>"), "", "keeper", "driver"),
 		row(n.Probe(node), "", "driver doctor", "driver"),
@@ -134,6 +141,7 @@ func headers() []headerRow {
 		{layout.HeaderBaggage, []string{"INBOX", "NAMED"}},
 		{layout.HeaderBlob, []string{"JOURNAL", "INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},
 		{layout.HeaderTicket, []string{"INBOX", "TASKS"}},
+		{layout.HeaderHeld, nil},
 		{layout.HeaderSignature, []string{"JOURNAL", "INBOX", "NAMED", "TASKS"}},
 		{layout.HeaderSchedule, []string{"INBOX", "NAMED"}},
 		{layout.HeaderSealed, []string{"INBOX", "NAMED", "TIMERS", "TASKS", "SNAPSHOTS"}},

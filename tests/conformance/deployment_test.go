@@ -168,7 +168,7 @@ func (d *deployment) localWorker(ctx context.Context, local *task.Local) (end fu
 	if err != nil {
 		return nil, err
 	}
-	d.shop.offer = func() { _ = local.Advertise(ctx, d.tools(ctx)) } // it cannot fail
+	d.shop.offer = func() { _ = local.Advertise(ctx, task.Offer{Tools: d.tools(ctx)}) } // it cannot fail
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

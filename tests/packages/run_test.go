@@ -60,7 +60,7 @@ func TestTheDeploymentsRun(t *testing.T) {
 	}
 }
 
-// try runs sessions with more calls than a worker has slots.
+// try runs sessions with more calls than a worker has slots. They must not run twice, so they are stored, and counted.
 func try(t *testing.T, c *cell, provision, node, worker, gateway, monitor container) {
 	t.Helper()
 	c.await(t, provision)
@@ -74,7 +74,7 @@ func try(t *testing.T, c *cell, provision, node, worker, gateway, monitor contai
 	tool := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprint(w, `{"description": "Waits.", "effects": "read_only"}`)
+			_, _ = fmt.Fprint(w, `{"description": "Waits."}`)
 			return
 		}
 		held <- struct{}{}
@@ -91,7 +91,7 @@ func try(t *testing.T, c *cell, provision, node, worker, gateway, monitor contai
 	}
 	said := make(chan string, calls)
 	for range calls {
-		go func() { said <- c.turnlog(t, gateway, "run", "--model=scripted:"+model, "hi") }()
+		go func() { said <- c.turnlog(t, gateway, "run", "--yes", "--model=scripted:"+model, "hi") }()
 	}
 	slots, err := strconv.Atoi(worker.flag("slots"))
 	if err != nil {

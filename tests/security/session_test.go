@@ -165,13 +165,14 @@ func TestEachRoleMayDoWhatASessionNeeds(t *testing.T) {
 	})
 }
 
-// The worker and the driver are in different accounts, and so is the answer's subject.
-func TestAnOutcomeReachesItsDriverWithoutBeingStored(t *testing.T) {
+// The worker and the driver are in different accounts, and so are the subjects of the call and its outcome. The first call of
+// a node is stored.
+func TestACallAndItsOutcomeAreNotStored(t *testing.T) {
 	inEachLayout(t, func(t *testing.T, c *cell) {
-		stored, err := c.spy().SubscribeSync("turnlog.live.cmd.*.report")
-		if err != nil {
-			t.Fatal(err)
-		}
+		reports, err := c.spy().SubscribeSync("turnlog.live.cmd.*.report")
+		natstest.Must(t, err)
+		tasks, err := c.spy().SubscribeSync("turnlog.task.>")
+		natstest.Must(t, err)
 		synctest.Wait() // until the server knows of the subscription
 		w := c.person("client")
 		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
@@ -182,14 +183,16 @@ func TestAnOutcomeReachesItsDriverWithoutBeingStored(t *testing.T) {
 			return []tool.Tool{read}
 		})
 		node := c.world("driver").Node(actor.Config{})
-		s := w.Start("s", "replies:\n  - calls: [{name: read, input: {}}]\n  - text: '{{(index .Results 0).Text}}'\n")
+		s := w.Start("s", "replies:\n  - calls: [{name: read, input: {}}]\n  - calls: [{name: read, input: {}}]\n  - text: '{{(index .Results 1).Text}}'\n")
 		defer func() { _ = s.Close(t.Context()) }()
 		submit(w, s)
 		if got := next[*session.Finished](w, s).Result.Text(); got != "true" {
 			t.Errorf("result = %q", got)
 		}
-		if n, _, err := stored.Pending(); n != 0 || err != nil {
-			t.Errorf("%d reports were stored, %v", n, err)
+		for sub, want := range map[*nats.Subscription]int{reports: 0, tasks: 1} {
+			if n, _, err := sub.Pending(); n != want || err != nil {
+				t.Errorf("%d messages on %s, %v, want %d", n, sub.Subject, err, want)
+			}
 		}
 		crew.Drain(t)
 		node.Drain(t)

@@ -97,8 +97,8 @@ func (l *Local) Close(context.Context) error {
 }
 
 // Advertise sets the tools that the node offers.
-func (l *Local) Advertise(_ context.Context, tools []tool.Spec) error {
-	l.offer(slices.Clone(tools))
+func (l *Local) Advertise(_ context.Context, o Offer) error {
+	l.offer(slices.Clone(o.Tools))
 	l.readied.Do(func() { close(l.ready) })
 	return nil
 }

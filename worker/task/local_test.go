@@ -139,7 +139,7 @@ func TestALocalQueueOffersWhatItsWorkerAdvertisedLast(t *testing.T) {
 	t.Parallel()
 	l := task.NewLocal()
 	for _, specs := range [][]tool.Spec{{{Name: "a", Effects: content.ReadOnly}}, {{Name: "a"}, {Name: "b"}}} {
-		if err := l.Advertise(t.Context(), specs); err != nil {
+		if err := l.Advertise(t.Context(), task.Offer{Tools: specs}); err != nil {
 			t.Fatal(err)
 		}
 		if got := l.Offered(); len(got) != len(specs) {

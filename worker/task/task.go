@@ -17,6 +17,9 @@
 // reported first, a second worker could get the task and would have to consider the
 // call lost.
 //
+// A call that may run twice may also go directly to a worker, without the queue. The worker gets a claim like
+// any other, with its own lease.
+//
 // Package jetstream implements the contract, and package tasktest tests it.
 package task
 
@@ -44,7 +47,7 @@ type Task struct {
 	Declared       content.Effects       `msgpack:"ed,omitempty" json:"declared,omitempty"` // the effects by which policies judged the call
 	Deadline       content.Time          `msgpack:"dl,omitempty" json:"deadline,omitempty"` // zero: the worker's default timeout
 	Wake           bool                  `msgpack:"w,omitempty" json:"wake,omitempty"`      // the session may be parked when the result comes
-	Direct         bool                  `msgpack:"di,omitempty" json:"direct,omitempty"`   // the outcome may go to the driver without being stored first; only for calls that may run twice
+	Direct         bool                  `msgpack:"di,omitempty" json:"direct,omitempty"`   // neither the task nor its outcome need be stored; only for calls that may run twice
 	IdempotencyKey string                `msgpack:"k" json:"idempotency_key"`
 	Timeout        time.Duration         `msgpack:"to,omitempty" json:"timeout_ns,omitempty"` // from which Deadline was computed; zero: unknown
 	MaxOutput      int                   `msgpack:"mo,omitempty" json:"max_output,omitempty"` // bytes of the result's output; zero: the worker's own limit
@@ -76,6 +79,13 @@ func (t Task) Supersedes(other Task) bool {
 		return t.Attempt > other.Attempt
 	}
 	return len(t.Approved) > len(other.Approved)
+}
+
+// Offer is what a worker offers.
+type Offer struct {
+	Tools   []tool.Spec
+	Slots   int // calls at a time; 0: unknown
+	Running int // calls that it runs now
 }
 
 // Report is the end of an attempt: an outcome, the loss of its worker, or a question.

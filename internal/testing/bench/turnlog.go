@@ -87,7 +87,7 @@ func (b bench) startWorker(ctx context.Context, p *cell.Process) (local *task.Lo
 	}
 	p.Run(ctx, w.Run)
 	if b.Local {
-		return local, local.Advertise(ctx, []tool.Spec{noop.Spec()})
+		return local, local.Advertise(ctx, task.Offer{Tools: []tool.Spec{noop.Spec()}})
 	}
 	return nil, p.Cell.Catalog().Advertise(ctx, jetstream.Offer{Worker: p.Name, Queue: queueName, Tools: []tool.Spec{noop.Spec()}})
 }

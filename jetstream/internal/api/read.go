@@ -228,7 +228,8 @@ func (c *Conn) End(ctx context.Context, stream string) (StreamEnd, error) {
 // Consumer describes a durable consumer.
 type Consumer struct {
 	Config struct {
-		AckWait int64 `json:"ack_wait"`
+		AckWait       int64 `json:"ack_wait"`
+		MaxAckPending int   `json:"max_ack_pending"`
 	} `json:"config"`
 	Delivered struct {
 		StreamSeq   uint64 `json:"stream_seq"`

@@ -38,6 +38,10 @@ const (
 	// bodies: large bodies are blobs, which every worker may read.
 	HeaderTicket = "Turnlog-Ticket"
 
+	// HeaderHeld is, on a direct call, the node that wants to know whether a worker
+	// has the call. On what the worker says about that, it is true or false.
+	HeaderHeld = "Turnlog-Held"
+
 	// HeaderSignature is the signature of what the message says: the ID of its key, a dot, and base64.
 	HeaderSignature = "Turnlog-Sig"
 

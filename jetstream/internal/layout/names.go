@@ -212,6 +212,21 @@ func (n Names) Task(queue string, s content.SessionID, p content.Place) string {
 }
 func (n Names) AllTasks() string { return n.Task("*", AllSessions, "*") }
 
+// Call returns the subject on which drivers send a call directly to a worker. Each call goes to one worker of
+// the group Workers.
+func (n Names) Call(queue string, s content.SessionID, p content.Place) string {
+	return n.Calls(queue) + string(s) + "." + string(p)
+}
+
+// Calls is what the subjects of a queue's direct calls begin with.
+func (n Names) Calls(queue string) string { return n.NS + ".call." + queue + "." }
+
+// Held returns the subject on which workers tell a node whether they have a call that it sent.
+func (n Names) Held(node string) string { return n.NS + ".held." + node }
+
+// Workers is the queue group of the workers of one queue.
+const Workers = "workers"
+
 // TicketKey is the subject of the key of tickets.
 func (n Names) TicketKey() string { return n.NS + ".key.tickets" }
 
@@ -245,11 +260,11 @@ func (n Names) Live(subject string) string {
 }
 
 // SessionOf returns the session of a subject or of its live copy: the token after the kind, or for tasks
-// the one after the queue. It returns "" if that is not a valid ID: a user who may publish on cmd.*.ask may
+// and calls the one after the queue. It returns "" if that is not a valid ID: a user who may publish on cmd.*.ask may
 // publish on that very subject, and "*" as a session would stand for all sessions.
 func (n Names) SessionOf(subject string) content.SessionID {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(subject, n.NS+".live."), n.NS+"."), ".")
-	if kind == "task" {
+	if kind == "task" || kind == "call" {
 		_, rest, _ = strings.Cut(rest, ".")
 	}
 	session, _, _ := strings.Cut(rest, ".")

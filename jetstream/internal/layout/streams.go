@@ -19,9 +19,11 @@ const (
 const (
 	maxTokenPulls = 1 << 20 // one per session that a node has capacity for
 
-	queueConcurrency = 1000
+	// QueueConcurrency is the default limit of a queue's concurrent calls. A lower one is an operator's, and covers
+	// direct calls, too.
+	QueueConcurrency = 1000
 	queueAckWait     = 30 * time.Second
-	maxQueuePulls    = 1 << 16 // one per free slot of a worker
+	maxQueuePulls    = 1 << 16 // requests; each is for up to a quarter of the free slots of a worker
 
 	// No message of a cell has an ID for deduplication by the server, because a guessed one would
 	// suppress another sender's message. This is the smallest window that the server accepts.
@@ -221,7 +223,7 @@ func (n Names) Queue(name string) jetstream.ConsumerConfig {
 		FilterSubject: n.queueFilter(name),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       queueAckWait,
-		MaxAckPending: queueConcurrency,
+		MaxAckPending: QueueConcurrency,
 		MaxDeliver:    -1, // the journal counts attempts, and the core limits them
 		MaxWaiting:    maxQueuePulls,
 	}

@@ -1,8 +1,8 @@
 // Package pull takes messages from a durable consumer one by one, for any number of waiting takers.
 //
-// The server may send at most as many messages as there are takers, and never fewer than half as many, so
-// it delivers a message at once. Several takers share a request, because the server checks every pending
-// request for each message. No message is fetched ahead, since its lease would run while it waits here. A
+// It asks the server for a message for every fourth taker, rounded up, and asks again when half of those are
+// left, so the server delivers a message at once. The other takers are free for messages from elsewhere, see
+// Offer. Takers share requests, because the server checks every pending request for each message. No message is fetched ahead, since its lease would run while it waits here. A
 // request cannot be withdrawn: a message for a taker that has left goes to the next taker, or back to the
 // server. Close withdraws all requests at once.
 package pull
@@ -152,11 +152,12 @@ func (p *Puller) leave(taker chan result) {
 	}
 }
 
-// ask sends a request if the server may send messages for at most half of the takers. The caller holds the
+// ask sends a request if the server may send at most half as many messages as it should. The caller holds the
 // lock.
 func (p *Puller) ask() {
-	batch := len(p.takers) - p.asked
-	if p.closed || 2*batch < len(p.takers) || batch <= 0 {
+	want := (len(p.takers) + 3) / 4
+	batch := want - p.asked
+	if p.closed || 2*batch < want || batch <= 0 {
 		return
 	}
 	expires := expiry
@@ -265,10 +266,27 @@ func (p *Puller) deliver(msg *nats.Msg) {
 		p.unused(msg)
 		return
 	}
-	first := p.takers[0]
-	p.takers = p.takers[1:]
+	p.serve(msg)
 	p.ask()
 	p.mu.Unlock()
+}
+
+// Offer hands a message that did not come from the server's consumer to a taker, and reports whether one is
+// free: the server may send messages for the others.
+func (p *Puller) Offer(msg *nats.Msg) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.takers) <= p.asked {
+		return false
+	}
+	p.serve(msg)
+	return true
+}
+
+// serve hands a message to the first taker in line, which has room for it. The caller holds the lock.
+func (p *Puller) serve(msg *nats.Msg) {
+	first := p.takers[0]
+	p.takers = p.takers[1:]
 	first <- result{msg: msg}
 }
 

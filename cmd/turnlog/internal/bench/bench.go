@@ -27,10 +27,10 @@ Those of the lean floor have 400 bytes and no headers.
 Quote the ratios, which are Turnlog's figure divided by a floor's, because absolute
 numbers depend on the machine. CPU time and allocations are those of the whole process,
 including the server. Messages and bytes are those that node, worker and client send and
-receive. The tool is read-only, so its report is not stored: Turnlog makes three of the
-four writes. For a call that must not run twice it makes five. With --local the node runs
-the tool itself, and Turnlog makes two writes; the floors are the same. The benchmark
-fails if any call fails.`,
+receive. The tool is read-only, so neither its task nor its report is stored: Turnlog
+makes two of the four writes. For a call that must not run twice it makes five. With
+--local the node runs the tool itself, and Turnlog makes two writes; the floors are the
+same. The benchmark fails if any call fails.`,
 		Example: `  turnlog bench
   turnlog bench --runs 5
   turnlog bench --sessions 1 --rounds 2000

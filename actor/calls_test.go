@@ -1,0 +1,280 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/events"
+	"github.com/turnlog/turnlog/internal/testing/natstest"
+	"github.com/turnlog/turnlog/jetstream"
+	"github.com/turnlog/turnlog/jetstream/admin"
+	"github.com/turnlog/turnlog/session"
+	"github.com/turnlog/turnlog/tool"
+	"github.com/turnlog/turnlog/turnlogtest"
+	"github.com/turnlog/turnlog/worker"
+)
+
+// The first call of a node goes to the queue, and shows that workers receive what is sent to them. The second one waits.
+const twoPauses = `
+replies:
+  - calls: [{name: pause, input: {}}]
+  - calls: [{name: pause, input: {long: true}}]
+  - text: "{{(index .Results 1).Text}}"
+`
+
+// pausing are workers of the tool pause.
+type pausing struct {
+	*world
+
+	tasks   func() int  // that were stored
+	began   chan string // the workers that began the long call
+	answers chan struct{}
+	stopped chan error // why a worker stopped the long call
+}
+
+func newPausing(t *testing.T) *pausing {
+	t.Helper()
+	w := newWorld(t)
+	return &pausing{w, w.reports("turnlog.task.>"), make(chan string, 8), make(chan struct{}), make(chan error, 8)}
+}
+
+// hire starts a worker.
+func (p *pausing) hire(name string, e content.Effects, slots int) *turnlogtest.Process {
+	p.T.Helper()
+	pause, err := tool.Func("pause", "Waits.", func(ctx context.Context, in struct {
+		Long bool `json:"long,omitempty"`
+	},
+	) (string, error) {
+		if !in.Long {
+			return "short", nil
+		}
+		p.began <- name
+		select {
+		case <-p.answers:
+			return "by " + name, nil
+		case <-ctx.Done():
+			p.stopped <- context.Cause(ctx)
+			return "", context.Cause(ctx)
+		}
+	}, tool.WithSpec(func(s *tool.Spec) { s.Effects = e }))
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	return p.Worker(name, worker.Config{Slots: slots, DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{pause} })
+}
+
+// inLongCall starts a node and a session, and returns once the worker w1 runs the long call.
+func (p *pausing) inLongCall(e content.Effects) (n, w1 *turnlogtest.Process, s *session.Session) {
+	p.T.Helper()
+	w1, n = p.hire("w1", e, 8), p.node("n1")
+	s = p.Start("s", twoPauses)
+	p.submit(s, "go")
+	if name := <-p.began; name != "w1" {
+		p.T.Errorf("%s runs it", name)
+	}
+	return n, w1, s
+}
+
+// ends lets the long call answer, and checks by which worker and how many tasks were stored.
+func (p *pausing) ends(s *session.Session, want string, stored int) {
+	p.T.Helper()
+	close(p.answers)
+	if got := p.finish(s).Text(); got != want || p.tasks() != stored {
+		p.T.Errorf("answer %q and %d stored tasks, want %q and %d", got, p.tasks(), want, stored)
+	}
+	p.Records("s")
+}
+
+func TestOnlyCallsThatMayRunTwiceAreNotStored(t *testing.T) {
+	t.Parallel()
+	for e, stored := range map[content.Effects]int{content.ReadOnly: 1, content.Idempotent: 1, content.Once: 2} {
+		t.Run(string(e), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPausing(t)
+				n, w1, s := p.inLongCall(e)
+				<-time.After(time.Minute) // many times its lease
+				if len(p.began) > 0 {
+					t.Error("it runs twice")
+				}
+				p.ends(s, "by w1", stored)
+				w1.Drain(t)
+				n.Drain(t)
+			})
+		})
+	}
+}
+
+func TestACallOutlivesTheWorkerThatItWasSentTo(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		leave       func(*turnlogtest.Process, testing.TB)
+		least, most time.Duration
+	}{
+		"killed":  {func(p *turnlogtest.Process, tb testing.TB) { p.Crash(tb) }, jetstream.DirectLease / 2, jetstream.DirectLease + time.Second},
+		"drained": {func(p *turnlogtest.Process, tb testing.TB) { p.Drain(tb) }, time.Second, 2 * time.Second}, // its DrainTimeout
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPausing(t)
+				n, w1, s := p.inLongCall(content.ReadOnly)
+				w2 := p.hire("w2", content.ReadOnly, 8)
+				<-time.After(time.Minute)
+				began := time.Now()
+				tt.leave(w1, t)
+				if by := <-p.began; by != "w2" || time.Since(began) < tt.least || time.Since(began) > tt.most {
+					t.Errorf("%s began it %v later", by, time.Since(began))
+				}
+				p.ends(s, "by w2", 2)
+				w2.Drain(t)
+				n.Drain(t)
+			})
+		})
+	}
+}
+
+func TestACallThatWasSentToAWorkerOutlivesItsDriver(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*turnlogtest.Process, testing.TB){
+		"killed":  func(p *turnlogtest.Process, tb testing.TB) { p.Crash(tb) },
+		"drained": func(p *turnlogtest.Process, tb testing.TB) { p.Drain(tb) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPausing(t)
+				first, w1, s := p.inLongCall(content.ReadOnly)
+				w2 := p.hire("w2", content.ReadOnly, 8)
+				second := p.node("n2")
+				leave(first, t)
+				<-time.After(time.Minute)
+				if got := p.owners("s"); got[len(got)-1] != "n2" || len(p.began) > 0 {
+					t.Errorf("drivers %v; %d more workers began the call", got, len(p.began))
+				}
+				p.ends(s, "by w1", 1)
+				w1.Drain(t)
+				w2.Drain(t)
+				second.Drain(t)
+			})
+		})
+	}
+}
+
+// A detached call is in the background, and the next driver would not send it directly.
+func TestADetachedCallThatWasSentOutlivesItsDriver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPausing(t)
+		first, w1, s := p.inLongCall(content.Idempotent)
+		for _, c := range s.Calls().List() {
+			natstest.Must(t, s.Calls().Detach(p.Ctx, c.Call))
+		}
+		second := p.node("n2")
+		first.Drain(t)
+		<-time.After(time.Minute)
+		if len(p.began) > 0 || p.tasks() != 1 {
+			t.Errorf("%d more workers began the call, %d stored tasks", len(p.began), p.tasks())
+		}
+		close(p.answers)
+		p.Until("s", events.KindToolResultReceived)
+		<-time.After(time.Minute)
+		p.Records("s")
+		w1.Drain(t)
+		second.Drain(t)
+	})
+}
+
+// Both the driver and the worker die.
+func TestACallThatNobodyHoldsIsDispatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPausing(t)
+		first, w1, s := p.inLongCall(content.ReadOnly)
+		first.Crash(t)
+		w1.Crash(t)
+		w2, second := p.hire("w2", content.ReadOnly, 8), p.node("n2")
+		if by := <-p.began; by != "w2" {
+			t.Errorf("%s began it", by)
+		}
+		p.ends(s, "by w2", 2)
+		w2.Drain(t)
+		second.Drain(t)
+	})
+}
+
+// The only worker dies between two calls, so nobody hears the second one.
+func TestACallThatNobodyHearsGoesToTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPausing(t)
+		w1, n := p.hire("w1", content.ReadOnly, 8), p.node("n1")
+		s := p.Start("s", strings.Replace(twoPauses, "{long: true}}]", "{long: true}}]\n    delay: 10s", 1))
+		p.submit(s, "go")
+		<-time.After(5 * time.Second)
+		w1.Crash(t)
+		<-time.After(5*time.Second + jetstream.DirectLease - time.Second)
+		if got := p.tasks(); got != 1 {
+			t.Errorf("%d stored tasks before the lease has ended, want 1", got)
+		}
+		<-time.After(2 * time.Second)
+		w2 := p.hire("w2", content.ReadOnly, 8)
+		if by := <-p.began; by != "w2" {
+			t.Errorf("%s began it", by)
+		}
+		p.ends(s, "by w2", 2)
+		w2.Drain(t)
+		n.Drain(t)
+	})
+}
+
+func TestACancelReachesTheWorkerThatACallWasSentTo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPausing(t)
+		n, w1, s := p.inLongCall(content.ReadOnly)
+		if err := s.Cancel(p.Ctx, "enough"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-p.stopped; !errors.Is(err, tool.ErrCancelled) {
+			t.Errorf("stopped: %v", err)
+		}
+		p.Until("s", events.KindTurnFinished)
+		p.Records("s")
+		w1.Drain(t)
+		n.Drain(t)
+	})
+}
+
+// A worker with one slot waits for the queue, and a limit of a queue's concurrent calls counts only what is on the queue.
+func TestCallsGoToTheQueueIfNoWorkerMayTakeThemDirectly(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ slots, limit int }{"one slot": {slots: 1}, "a limited queue": {slots: 8, limit: 10}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := newPausing(t)
+				if tt.limit > 0 {
+					_, err := p.Connect().RequestWithContext(p.Ctx, "$JS.API.CONSUMER.DELETE.TURNLOG_TASKS.q_"+turnlogtest.Queue, nil)
+					natstest.Must(t, err)
+					natstest.Must(t, admin.Of(p.Cell).EnsureQueue(p.Ctx, admin.QueueConfig{Name: turnlogtest.Queue, Concurrency: tt.limit}))
+				}
+				w1, n := p.hire("w1", content.ReadOnly, tt.slots), p.node("n1")
+				s := p.Start("s", twoPauses)
+				p.submit(s, "go")
+				<-p.began
+				<-time.After(time.Minute)
+				p.ends(s, "by w1", 2)
+				w1.Drain(t)
+				n.Drain(t)
+			})
+		})
+	}
+}

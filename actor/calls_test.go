@@ -118,8 +118,8 @@ func TestACallOutlivesTheWorkerThatItWasSentTo(t *testing.T) {
 		leave       func(*turnlogtest.Process, testing.TB)
 		least, most time.Duration
 	}{
-		"killed":  {func(p *turnlogtest.Process, tb testing.TB) { p.Crash(tb) }, jetstream.DirectLease / 2, jetstream.DirectLease + time.Second},
-		"drained": {func(p *turnlogtest.Process, tb testing.TB) { p.Drain(tb) }, time.Second, 2 * time.Second}, // its DrainTimeout
+		"killed":  {(*turnlogtest.Process).Crash, jetstream.DirectLease / 2, jetstream.DirectLease + time.Second},
+		"drained": {(*turnlogtest.Process).Drain, time.Second, 2 * time.Second}, // its DrainTimeout
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,8 +144,8 @@ func TestACallOutlivesTheWorkerThatItWasSentTo(t *testing.T) {
 func TestACallThatWasSentToAWorkerOutlivesItsDriver(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*turnlogtest.Process, testing.TB){
-		"killed":  func(p *turnlogtest.Process, tb testing.TB) { p.Crash(tb) },
-		"drained": func(p *turnlogtest.Process, tb testing.TB) { p.Drain(tb) },
+		"killed":  (*turnlogtest.Process).Crash,
+		"drained": (*turnlogtest.Process).Drain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,7 +193,7 @@ func TestADetachedCallThatWasSentOutlivesItsDriver(t *testing.T) {
 }
 
 // Both the driver and the worker die.
-func TestACallThatNobodyHoldsIsDispatched(t *testing.T) {
+func TestACallThatNoWorkerHoldsIsDispatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPausing(t)
@@ -210,8 +210,8 @@ func TestACallThatNobodyHoldsIsDispatched(t *testing.T) {
 	})
 }
 
-// The only worker dies between two calls, so nobody hears the second one.
-func TestACallThatNobodyHearsGoesToTheQueue(t *testing.T) {
+// The only worker dies between two calls, so no worker hears the second one.
+func TestACallThatNoWorkerHearsGoesToTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPausing(t)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -84,10 +83,8 @@ func (q *Queue) receive(msg *nats.Msg) {
 	}
 }
 
-// isDirect reports whether a message is a direct call. Any other task comes from the queue.
-func (q *Queue) isDirect(msg *nats.Msg) bool {
-	return strings.HasPrefix(msg.Subject, q.cell.names.Calls(q.name))
-}
+// isDirect reports whether a task is a direct call. Any other comes from the queue, and can be acknowledged.
+func isDirect(msg *nats.Msg) bool { return msg.Reply == "" }
 
 // isDirect reports whether the claim is of a direct call.
 func (c *claim) isDirect() bool { return c.reply == "" }
@@ -117,7 +114,11 @@ func (q *Queue) confirm(n cancelOf) {
 func (c *claim) answer(ctx context.Context, keeps bool) error {
 	cell := c.queue.cell
 	if !c.isDirect() {
-		return cell.api.Answer(ctx, c.reply, map[bool]string{true: api.Progress, false: api.Nak}[keeps])
+		word := api.Nak
+		if keeps {
+			word = api.Progress
+		}
+		return cell.api.Answer(ctx, c.reply, word)
 	}
 	c.queue.mu.Lock()
 	_, held := c.queue.held[c]

@@ -40,6 +40,14 @@ func slots(t *testing.T, c *Cell, n int) chan task.Claim {
 	return got
 }
 
+func wantNoClaim(t *testing.T, got <-chan task.Claim) {
+	t.Helper()
+	<-time.After(time.Minute)
+	if len(got) > 0 {
+		t.Errorf("claimed %+v", (<-got).Task())
+	}
+}
+
 func directTask(e content.Effects) task.Task {
 	return task.Task{Session: "s1", Queue: "q", Place: "t1-r1-c1", Call: "call_1_1", Attempt: 1, Tool: "rm", Effects: e, Direct: e != content.Once, Ticket: "t"}
 }
@@ -57,10 +65,7 @@ func TestASpoofedCallIsNotClaimed(t *testing.T) {
 		if !c.Tasks().SendDirectly(t.Context(), x, "n") {
 			t.Fatal("not sent")
 		}
-		<-time.After(time.Minute)
-		if len(got) > 0 {
-			t.Errorf("claimed %+v", (<-got).Task())
-		}
+		wantNoClaim(t, got)
 	})
 }
 
@@ -160,10 +165,7 @@ func TestACallWithAReplyIsNotClaimed(t *testing.T) {
 		data, err := encodeValue(&x)
 		must(t, err)
 		must(t, c.nc.PublishMsg(&nats.Msg{Subject: c.names.Call("q", "s1", x.Place), Reply: "$JS.ACK.TURNLOG_TASKS.q_q.1.1.1." + strconv.FormatInt(time.Now().UnixNano(), 10) + ".0", Data: data, Header: nats.Header{layout.HeaderTicket: {"t"}}}))
-		<-time.After(time.Minute)
-		if len(got) > 0 {
-			t.Errorf("claimed %+v", (<-got).Task())
-		}
+		wantNoClaim(t, got)
 	})
 }
 

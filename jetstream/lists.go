@@ -3,15 +3,12 @@ package jetstream
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/turnlog/turnlog/content"
 	"github.com/turnlog/turnlog/jetstream/internal/api"
 	"github.com/turnlog/turnlog/jetstream/internal/bucket"
+	"github.com/turnlog/turnlog/jetstream/internal/layout"
 )
-
-// unlistedTTL is how long the marker of a removed session stays: long enough to reach all replicas.
-const unlistedTTL = 5 * time.Second
 
 // List names the sessions with something that a person must decide, so that finding them does not require
 // reading every journal. A driver notes a session on the list before it records the first such thing, and
@@ -40,7 +37,7 @@ func (l *List) Note(ctx context.Context, s content.SessionID) (uint64, error) {
 // Strike removes a session from the list unless another driver has noted it again.
 func (l *List) Strike(ctx context.Context, s content.SessionID, note uint64) error {
 	b := l.bucket
-	b.TTL = unlistedTTL
+	b.TTL = layout.UnlistedTTL
 	if err := b.Delete(ctx, string(s), note); !api.IsConflict(err) {
 		return err
 	}

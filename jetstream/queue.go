@@ -130,7 +130,7 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		switch {
 		case errors.Is(err, errFenced):
 			continue
-		case err != nil && q.isDirect(msg):
+		case err != nil && isDirect(msg):
 			q.decline(msg)
 		case err != nil && !errors.Is(err, api.ErrSpoofed) && !errors.Is(err, task.ErrForged) && (ctx.Err() != nil || c != nil):
 			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // only here and below, so it happens once
@@ -215,7 +215,7 @@ func (q *Queue) open(ctx context.Context, msg *nats.Msg) (_ *claim, err error) {
 // arrived.
 func (q *Queue) claimOf(ctx context.Context, msg *nats.Msg) (*claim, time.Time, error) {
 	now := time.Now()
-	if q.isDirect(msg) {
+	if isDirect(msg) {
 		return &claim{queue: q, node: msg.Header.Get(layout.HeaderHeld), delivery: 1, lease: DirectLease, until: now.Add(DirectLease)}, now, nil
 	}
 	meta, err := msg.Metadata()
@@ -336,7 +336,7 @@ func (q *Queue) neverClaimed(ctx context.Context, meta *nats.MsgMetadata) int {
 
 // giveBack returns a task without a claimer to the queue, or declines a direct call.
 func (q *Queue) giveBack(ctx context.Context, msg *nats.Msg, nak string) {
-	if q.isDirect(msg) {
+	if isDirect(msg) {
 		q.decline(msg)
 		return
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // Permissions are the subjects that a user may publish and subscribe to, and how many replies it may send
-// to each request, on any subject. A subscription "SUBJECT GROUP" is allowed
-// only in that queue group.
+// to each request, on any subject. A subscription "SUBJECT GROUP" is allowed only
+// in that queue group.
 type Permissions struct {
 	Publish   []string
 	Subscribe []string

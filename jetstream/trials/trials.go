@@ -29,10 +29,8 @@ type Trials struct {
 	retries bucket.Bucket[Retry] // by session and user
 }
 
-const (
-	retriedTTL = 7 * 24 * time.Hour // how long a retry waits for a node to record it
-	markerTTL  = 5 * time.Second    // how long the marker of a removed note stays: long enough to reach all replicas
-)
+// retriedTTL is how long a retry waits for a node to record it.
+const retriedTTL = 7 * 24 * time.Hour
 
 // Trial is the note about one session.
 type Trial struct {
@@ -111,7 +109,7 @@ func (t *Trials) Put(ctx context.Context, note Trial) (uint64, error) {
 // Clear removes a note unless it was replaced. It is not retried.
 func (t *Trials) Clear(ctx context.Context, s content.SessionID, note uint64) error {
 	b := t.notes
-	b.Once, b.TTL = true, markerTTL
+	b.Once, b.TTL = true, layout.UnlistedTTL
 	if err := b.Delete(ctx, string(s), note); !api.IsConflict(err) {
 		return err
 	}
@@ -149,7 +147,7 @@ func (t *Trials) Retried(ctx context.Context, s content.SessionID) (last Retry, 
 // Recorded removes a retry that the session's journal records, and earlier ones, which it settles.
 func (t *Trials) Recorded(ctx context.Context, s content.SessionID, r Retry) error {
 	b := t.retries
-	b.Once, b.TTL = true, markerTTL
+	b.Once, b.TTL = true, layout.UnlistedTTL
 	keys, err := b.Keys(ctx, string(s)+".*")
 	for _, key := range keys {
 		it, ok, err := b.Look(ctx, key)

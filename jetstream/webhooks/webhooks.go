@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/turnlog/turnlog/content"
 	turnlog "github.com/turnlog/turnlog/jetstream"
@@ -60,9 +59,6 @@ type Store struct {
 	states      bucket.Bucket[State]
 	dead, again bucket.Bucket[Message]
 }
-
-// unlistedTTL is how long the marker of a removed message stays: long enough to reach all replicas.
-const unlistedTTL = 5 * time.Second
 
 // Of returns the webhooks of a cell.
 func Of(c *turnlog.Cell) *Store {
@@ -197,6 +193,6 @@ func (s *Store) Settled(ctx context.Context, endpoint, id string) error {
 }
 
 func remove(ctx context.Context, from bucket.Bucket[Message], key string) error {
-	from.TTL = unlistedTTL
+	from.TTL = layout.UnlistedTTL
 	return from.Delete(ctx, key)
 }

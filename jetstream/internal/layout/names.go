@@ -215,11 +215,8 @@ func (n Names) AllTasks() string { return n.Task("*", AllSessions, "*") }
 // Call returns the subject on which drivers send a call directly to a worker. Each call goes to one worker of
 // the group Workers.
 func (n Names) Call(queue string, s content.SessionID, p content.Place) string {
-	return n.Calls(queue) + string(s) + "." + string(p)
+	return n.NS + ".call." + queue + "." + string(s) + "." + string(p)
 }
-
-// Calls is what the subjects of a queue's direct calls begin with.
-func (n Names) Calls(queue string) string { return n.NS + ".call." + queue + "." }
 
 // Held returns the subject on which workers tell a node whether they have a call that it sent.
 func (n Names) Held(node string) string { return n.NS + ".held." + node }

@@ -14,6 +14,10 @@ const (
 	// MarkerTTL is how long the marker of a deleted or expired key stays. A reader that was disconnected for
 	// less than that still sees the change.
 	MarkerTTL = 5 * time.Minute
+
+	// UnlistedTTL is how long the marker of a key stays that readers only scan for: long enough to reach all
+	// replicas.
+	UnlistedTTL = 5 * time.Second
 )
 
 const (

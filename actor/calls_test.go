@@ -3,14 +3,18 @@ package actor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/turnlog/turnlog/commands"
 	"github.com/turnlog/turnlog/content"
+	"github.com/turnlog/turnlog/embedded"
 	"github.com/turnlog/turnlog/events"
 	"github.com/turnlog/turnlog/internal/testing/natstest"
 	"github.com/turnlog/turnlog/jetstream"
@@ -220,11 +224,10 @@ func TestACallThatNoWorkerHearsGoesToTheQueue(t *testing.T) {
 		p.submit(s, "go")
 		<-time.After(5 * time.Second)
 		w1.Crash(t)
-		<-time.After(5*time.Second + jetstream.DirectLease - time.Second)
-		if got := p.tasks(); got != 1 {
-			t.Errorf("%d stored tasks before the lease has ended, want 1", got)
+		<-time.After(5*time.Second + time.Second/10)
+		if got := p.tasks(); got != 2 {
+			t.Errorf("%d stored tasks when the call has begun, want 2", got)
 		}
-		<-time.After(2 * time.Second)
 		w2 := p.hire("w2", content.ReadOnly, 8)
 		if by := <-p.began; by != "w2" {
 			t.Errorf("%s began it", by)
@@ -232,6 +235,76 @@ func TestACallThatNoWorkerHearsGoesToTheQueue(t *testing.T) {
 		p.ends(s, "by w2", 2)
 		w2.Drain(t)
 		n.Drain(t)
+	})
+}
+
+// Such a report, which anyone with the role of a worker can send, must not make the next driver give up the call.
+func TestAReportWithoutATicketDoesNotEndACallThatAWorkerHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPausing(t)
+		first, w1, s := p.inLongCall(content.ReadOnly)
+		first.Crash(t)
+		forged := commands.Envelope{ID: "forged", Session: "s", Command: commands.ReportResult{Place: "t1-r2-c1", Attempt: 1, Queue: turnlogtest.Queue}}
+		_, err := p.Cell.Inbox().SendReport(p.Ctx, forged, "")
+		natstest.Must(t, err)
+		second := p.node("n2")
+		<-time.After(time.Minute)
+		if lost := turnlogtest.Facts[events.ToolAttemptLost](p.Deployment, "s"); len(lost)+len(p.began) > 0 {
+			t.Errorf("lost attempts %+v; %d more workers began the call", lost, len(p.began))
+		}
+		p.ends(s, "by w1", 1)
+		w1.Drain(t)
+		second.Drain(t)
+	})
+}
+
+// lossy loses two of five messages about calls that are not stored. Someone is subscribed to the lost ones, or
+// the server would tell their senders.
+const lossy = `mappings {
+  "turnlog.call.*.*.*": [{destination: "turnlog.call.$1.$2.$3", weight: 60%}, {destination: lost, weight: 40%}]
+  "turnlog.held.*": [{destination: "turnlog.held.$1", weight: 60%}, {destination: lost, weight: 40%}]
+  "turnlog.report.*": [{destination: "turnlog.report.$1", weight: 60%}, {destination: lost, weight: 40%}]
+  "turnlog.cancel.*": [{destination: "turnlog.cancel.$1", weight: 60%}, {destination: lost, weight: 40%}]
+}`
+
+func TestEachMessageAboutACallMayBeLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{turnlogtest.On(t.Context(), t, natstest.Start(t, embedded.WithSettings(lossy)), admin.Config{Memory: true, Queues: []admin.QueueConfig{{Name: turnlogtest.Queue}}})}
+		lost, direct := w.reports("lost"), w.reports("turnlog.report.*")
+		const sessions, rounds = 20, 6
+		var runs atomic.Int32
+		slow, err := tool.Func("slow", "Takes 10 s.", func(context.Context, struct{}) (string, error) {
+			runs.Add(1)
+			<-time.After(10 * time.Second) // more than a lease
+			return "done", nil
+		}, tool.WithSpec(func(s *tool.Spec) { s.Effects = content.Idempotent }))
+		natstest.Must(t, err)
+		worker := w.Worker("w1", worker.Config{Slots: 64}, func(*nats.Conn) []tool.Tool { return []tool.Tool{slow} })
+		first := w.node("n1")
+		script := "replies:\n" + strings.Repeat("  - calls: [{name: slow, input: {}}]\n", rounds) + "  - text: end\n"
+		var open []*session.Session
+		for i := range sessions {
+			s := w.Start(content.SessionID(fmt.Sprint("s", i)), script)
+			w.submit(s, "go")
+			open = append(open, s)
+		}
+		<-time.After(45 * time.Second) // in the middle of calls
+		first.Crash(t)
+		second := w.node("n2")
+		for i, s := range open {
+			w.Until(s.ID(), events.KindTurnFinished)
+			results := turnlogtest.Facts[events.ToolResultReceived](w.Deployment, s.ID())
+			if got := w.finish(s).Text(); got != "end" || len(results) != rounds {
+				t.Errorf("session %d: answer %q, %d results", i, got, len(results))
+			}
+		}
+		if lost() < sessions*rounds/2 || direct() < sessions*rounds/2 || runs.Load() > 2*sessions*rounds {
+			t.Errorf("%d messages were lost, %d reports were direct, %d calls ran", lost(), direct(), runs.Load())
+		}
+		worker.Drain(t)
+		second.Drain(t)
 	})
 }
 

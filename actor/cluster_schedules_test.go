@@ -31,11 +31,6 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 	t.Cleanup(servers.Close)
 	w := &world{turnlogtest.On(ctx, t, servers, admin.Config{Memory: true, Replicas: 3})}
 	nodes := []*turnlogtest.Process{w.node("n1"), w.node("n2")}
-	moving, still := context.WithCancel(ctx)
-	defer still()
-	var movers sync.WaitGroup
-	movers.Go(func() { w.moveLeader(moving, "TURNLOG_SCHEDULES") })
-
 	var want []content.SessionID
 	begin := time.Now().Truncate(time.Second).Add(3 * time.Second)
 	for i := range plans {
@@ -43,6 +38,10 @@ func TestSchedulesFireOnceWhileLeadersChange(t *testing.T) {
 		w.add(p)
 		want = append(want, p.SessionAt(p.Timing.At))
 	}
+	moving, still := context.WithCancel(ctx)
+	defer still()
+	var movers sync.WaitGroup
+	movers.Go(func() { w.moveLeader(moving, "TURNLOG_SCHEDULES") })
 	for _, id := range want {
 		w.Until(id, events.KindTurnFinished)
 	}

@@ -170,8 +170,8 @@ func (d *driver) handleOvertaken(ctx context.Context, r commands.ReportOvertaken
 // queue has. The journal records which calls were dispatched by a node without tickets; those need none.
 //
 // A report without a ticket is skipped. It is probably forged, but it may come from a worker of a release
-// without tickets, which then takes the task off its queue. If the task is gone after such a report, the
-// attempt is lost: the call may have started, and must not run again unnoticed.
+// without tickets, which then takes the task off its queue. If the task is gone after such a report, and the
+// call must not run twice, the attempt is lost: it may have started.
 
 // mayReport reports whether a command in the lane of reports can be about a call of the session. It reads
 // only the ticket, because the rest may be hostile. If there is no ticket, it remembers the calls that are
@@ -293,15 +293,14 @@ func reportedOn(c commands.Command) (content.Place, int) {
 // someone may remove it. But a worker that takes the node's tasks for forged refuses every one of them.
 const maxVanished = 5
 
-// loseTaken reports attempts as lost if their tasks were taken off the queues without a report that counts:
-// one came without its ticket, or none came and the call must not run twice. Or the queue lost a task that a
-// worker still runs.
+// loseTaken reports attempts as lost if the calls must not run twice, and their tasks were taken off the queues
+// without a report that counts: one came without its ticket, or none came. Or the queue lost a task too often.
 func (d *driver) loseTaken(ctx context.Context, ids []string) error {
 	for _, e := range d.openCalls() {
 		id, c, reason := e.Identity(), e.Call, ""
 		switch {
 		case !slices.Contains(ids, id):
-		case d.unproven[id]:
+		case d.unproven[id] && !c.Routing.Effects.Retryable():
 			reason = "the task is gone after a report without its ticket or signature: its worker has none, or the report was forged"
 		case d.queued[id] && !c.Routing.Effects.Retryable():
 			reason = "the task was on its queue and is gone without a report: the call may have run"

@@ -34,13 +34,13 @@ func TestExpiredKeysAreGone(t *testing.T) {
 		o := offer("w", "grep")
 		value, err := encodeValue(&o)
 		must(t, err)
-		v := newCatalogView(nil)
+		v := &CatalogView{changed: make(chan struct{}, 1), offers: make(map[string]entry)}
 		v.apply(revived{worker: "w", value: value, created: short.Time})
 		if short.Gone() || permanent.Gone() || len(v.Snapshot()) != 1 {
 			t.Error("a key that was just written is gone")
 		}
 		<-time.After(2 * time.Minute)
-		late := newCatalogView(nil)
+		late := &CatalogView{changed: make(chan struct{}, 1), offers: make(map[string]entry)}
 		late.apply(revived{worker: "w", value: value, created: short.Time})
 		if !short.Gone() || permanent.Gone() || len(late.Snapshot()) != 0 {
 			t.Errorf("after two minutes a key of ten seconds is gone: %v, a permanent one: %v; %d offers", short.Gone(), permanent.Gone(), len(late.Snapshot()))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,15 +33,15 @@ func (t *Tasks) SendDirectly(ctx context.Context, x task.Task, node string) bool
 		return false
 	}
 	msg.Header[layout.HeaderHeld] = []string{node}
+	msg.Reply = t.cell.names.Unheard(node, x.Ticket)
 	return t.cell.nc.PublishMsg(msg) == nil
 }
 
-// Probe finds out whether a worker of x's queue receives direct calls. If so, the worker tells the node that it
-// does not hold the call with that name for a ticket.
-func (t *Tasks) Probe(x task.Task, node, name string) {
-	msg := nats.NewMsg(t.cell.names.Call(x.Queue, x.Session, x.Place))
-	msg.Header[layout.HeaderTicket], msg.Header[layout.HeaderHeld] = []string{name}, []string{node}
-	_ = t.cell.nc.PublishMsg(msg) // the connection may be gone
+// Probe finds out whether this user may send calls directly. If so, the node hears that no worker holds a call.
+// No queue can have its name.
+func (t *Tasks) Probe(node string) {
+	const none = "~"
+	_ = t.cell.nc.PublishRequest(t.cell.names.Call(none, none, none), t.cell.names.Unheard(node, none), nil) // the connection may be gone
 }
 
 // Ask asks all workers of a queue whether one of them holds x as a direct call. Only that one answers.
@@ -48,18 +49,24 @@ func (t *Tasks) Ask(x task.Task, node string) {
 	_ = t.notify(x.Session, cancelNotice{Asks: x.Queue, Place: x.Place, Node: node}) // the connection may be gone
 }
 
-// Hear calls f with what workers tell the node about calls, each named by its ticket, until ctx ends.
+// Hear calls f with what the node learns about calls, each named by its ticket, until ctx ends: whether a worker
+// holds it. None does if none is subscribed.
 func (t *Tasks) Hear(ctx context.Context, node string, f func(ticket string, held bool)) error {
-	sub, err := t.cell.nc.Subscribe(t.cell.names.Held(node), func(msg *nats.Msg) {
-		if api.IsSpoofed(msg.Header) {
-			return
+	said := func(msg *nats.Msg) {
+		if !api.IsSpoofed(msg.Header) {
+			f(msg.Header.Get(layout.HeaderTicket), msg.Header.Get(layout.HeaderHeld) == strconv.FormatBool(true))
 		}
-		f(msg.Header.Get(layout.HeaderTicket), msg.Header.Get(layout.HeaderHeld) == strconv.FormatBool(true))
-	})
-	if err != nil {
-		return fmt.Errorf("listen to workers: %w", err)
 	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	unheard := func(msg *nats.Msg) { // from the server, since others do not know the ticket
+		f(strings.TrimPrefix(msg.Subject, t.cell.names.Unheard(node, "")), false)
+	}
+	for subject, hear := range map[string]nats.MsgHandler{t.cell.names.Held(node): said, t.cell.names.Unheard(node, "*"): unheard} {
+		sub, err := t.cell.nc.Subscribe(subject, hear)
+		if err != nil {
+			return fmt.Errorf("listen to workers: %w", err)
+		}
+		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection may be gone
+	}
 	return nil
 }
 
@@ -76,9 +83,8 @@ func (c *Cell) say(node, ticket string, held bool) error {
 // receive takes a direct call if a slot is free for it. Otherwise it declines, and the driver dispatches the
 // call. A server's reply that a user directed here, or anything else that no driver sends, is dropped.
 func (q *Queue) receive(msg *nats.Msg) {
-	switch {
-	case api.IsSpoofed(msg.Header) || msg.Reply != "" || msg.Header.Get(layout.HeaderTicket) == "":
-	case len(msg.Data) == 0 || !q.tasks.Offer(msg):
+	msg.Reply = "" // it is for the server, which answers there if no worker is subscribed
+	if !api.IsSpoofed(msg.Header) && msg.Header.Get(layout.HeaderTicket) != "" && !q.tasks.Offer(msg) {
 		q.decline(msg)
 	}
 }

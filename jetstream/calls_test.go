@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,17 +154,49 @@ func TestALeaseWithoutAConnectionEnds(t *testing.T) {
 	})
 }
 
-// Such a reply would make the worker acknowledge another task.
-func TestACallWithAReplyIsNotClaimed(t *testing.T) {
+// The sender of a call must not make a worker publish for it.
+func TestAWorkerDoesNotAnswerToTheReplyOfACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCell(t, queueOf{name: "q"})
+		got := slots(t, c, 4)
+		const reply = "elsewhere"
+		answers, err := c.nc.SubscribeSync(reply)
+		must(t, err)
+		x := directTask(content.ReadOnly)
+		data, err := encodeValue(&x)
+		must(t, err)
+		must(t, c.nc.PublishMsg(&nats.Msg{Subject: c.names.Call("q", "s1", x.Place), Reply: reply, Data: data, Header: nats.Header{layout.HeaderTicket: {"t"}, layout.HeaderHeld: {"n"}}}))
+		cl := <-got
+		must(t, cl.Extend(within(t, time.Second)))
+		must(t, cl.Report(within(t, time.Second), task.Report{Session: "s1", Call: x.Call, Place: x.Place, Attempt: 1, Queue: "q"}))
+		must(t, cl.Done(within(t, time.Second)))
+		synctest.Wait()
+		if n, _, err := answers.Pending(); n > 0 || err != nil {
+			t.Errorf("%d answers, %v", n, err)
+		}
+	})
+}
+
+func TestCancelsOfDirectCallsDoNotPushOutThoseOfTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCell(t, queueOf{name: "q"})
 		got := slots(t, c, 4)
 		x := directTask(content.ReadOnly)
-		data, err := encodeValue(&x)
-		must(t, err)
-		must(t, c.nc.PublishMsg(&nats.Msg{Subject: c.names.Call("q", "s1", x.Place), Reply: "$JS.ACK.TURNLOG_TASKS.q_q.1.1.1." + strconv.FormatInt(time.Now().UnixNano(), 10) + ".0", Data: data, Header: nats.Header{layout.HeaderTicket: {"t"}}}))
-		wantNoClaim(t, got)
+		must(t, c.Tasks().Dispatch(t.Context(), x))
+		first := <-got
+		must(t, c.Tasks().Cancel(t.Context(), "q", "s1", x.Place, "enough"))
+		for range rememberedCancels {
+			<-time.After(10 * time.Millisecond)
+			must(t, c.Tasks().Cancel(t.Context(), "q", "s2", x.Place, "enough"))
+		}
+		must(t, first.Release(t.Context()))
+		canceled := false
+		(<-got).OnCancel(func(string) { canceled = true })
+		if !canceled {
+			t.Error("the cancel was forgotten")
+		}
 	})
 }
 

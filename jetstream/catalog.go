@@ -100,17 +100,11 @@ func (e entry) sameAs(next entry) bool {
 	return e.Queue == next.Queue && e.Release == next.Release && reflect.DeepEqual(e.Tools, next.Tools)
 }
 
-func newCatalogView(cancel context.CancelFunc) *CatalogView {
-	return &CatalogView{
-		changed: make(chan struct{}, 1), done: make(chan struct{}), cancel: cancel, offers: make(map[string]entry),
-	}
-}
-
 // Watch follows the catalog until ctx ends or the view is closed. The view is complete when Watch
 // returns. It does not change while the connection is down.
 func (c *Catalog) Watch(ctx context.Context) (*CatalogView, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	v := newCatalogView(cancel)
+	v := &CatalogView{changed: make(chan struct{}, 1), done: make(chan struct{}), cancel: cancel, offers: make(map[string]entry)}
 	keys, err := c.watch(ctx)
 	if err != nil {
 		cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,6 @@ const (
 	// inFlight is how long a cancel counts for direct calls: the call may be claimed after its cancel arrived.
 	// Later, the same place may be sent again.
 	inFlight = time.Second
-
-	// closedPause is how long a task that a worker cannot open rests.
-	closedPause = time.Second
 )
 
 // Queue is the worker's side of one task queue. It is safe for concurrent use; the slots of a worker
@@ -133,9 +131,9 @@ func (q *Queue) Claim(ctx context.Context) (task.Claim, error) {
 		case err != nil && isDirect(msg):
 			q.decline(msg)
 		case err != nil && !errors.Is(err, api.ErrSpoofed) && !errors.Is(err, task.ErrForged) && (ctx.Err() != nil || c != nil):
-			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak) // only here and below, so it happens once
+			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak)
 		case errors.Is(err, events.ErrUnknownKind): // sealed: another worker may have the key
-			q.giveBack(context.WithoutCancel(ctx), msg, api.Nak+fmt.Sprintf(` {"delay":%d}`, closedPause))
+			q.giveBack(context.WithoutCancel(ctx), msg, fmt.Sprintf(`%s {"delay":%d}`, api.Nak, time.Second))
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -306,8 +304,9 @@ func (q *Queue) cancel(msg *nats.Msg) {
 			c.cancel(n.Reason)
 		}
 	}
+	q.cancels = slices.DeleteFunc(q.cancels, func(old cancelOf) bool { return old.Seq == 0 && n.heard.Sub(old.heard) >= inFlight })
 	if len(q.cancels) == rememberedCancels {
-		q.cancels = append(q.cancels[:0], q.cancels[1:]...)
+		q.cancels = slices.Delete(q.cancels, 0, 1)
 	}
 	q.cancels = append(q.cancels, n)
 }

@@ -78,6 +78,7 @@ func Subjects(namespace string) []SubjectRow {
 		row(n.Report(session), "", "worker", "driver"),
 		inGroup(layout.Workers, row(n.Call(queue, session, place), "", "driver", "worker")),
 		row(n.Held(node), "", "worker", "driver"),
+		row(n.Unheard(node, "<ticket>"), "", "server", "driver"),
 		row(n.Cancel(session), "", "driver", "worker"),
 		row(n.Deletion(session, "<user>"), "", "keeper", "driver"),
 		row(n.Probe(node), "", "driver doctor", "driver"),

@@ -174,26 +174,36 @@ func TestACallAndItsOutcomeAreNotStored(t *testing.T) {
 		tasks, err := c.spy().SubscribeSync("turnlog.task.>")
 		natstest.Must(t, err)
 		synctest.Wait() // until the server knows of the subscription
-		w := c.person("client")
-		crew := c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
-			read, err := tool.Func("read", "Reads.", func(context.Context, struct{}) (string, error) { return "true", nil }, tool.ReadOnly())
-			if err != nil {
-				t.Fatal(err)
+		stored := func(what string, wantTasks, wantReports int) {
+			for sub, want := range map[*nats.Subscription]int{reports: wantReports, tasks: wantTasks} {
+				if n, _, err := sub.Pending(); n != want || err != nil {
+					t.Errorf("%s: %d messages on %s, %v, want %d", what, n, sub.Subject, err, want)
+				}
 			}
-			return []tool.Tool{read}
-		})
-		node := c.world("driver").Node(actor.Config{})
-		s := w.Start("s", "replies:\n  - calls: [{name: read, input: {}}]\n  - calls: [{name: read, input: {}}]\n  - text: '{{(index .Results 1).Text}}'\n")
+		}
+		w := c.person("client")
+		hire := func() *turnlogtest.Process {
+			return c.world("worker").Worker("w1", worker.Config{DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool {
+				read, err := tool.Func("read", "Reads.", func(context.Context, struct{}) (string, error) { return "true", nil }, tool.ReadOnly())
+				natstest.Must(t, err)
+				return []tool.Tool{read}
+			})
+		}
+		crew, node := hire(), c.world("driver").Node(actor.Config{})
+		const call = "  - calls: [{name: read, input: {}}]\n"
+		s := w.Start("s", "replies:\n"+call+call+call+"    delay: 10s\n  - text: '{{(index .Results 2).Text}}'\n")
 		defer func() { _ = s.Close(t.Context()) }()
 		submit(w, s)
+		<-time.After(5 * time.Second)
+		stored("the first call, which finds out about direct calls, and the second one", 1, 0)
+		crew.Drain(t)
+		<-time.After(6 * time.Second)
+		stored("no worker is left", 2, 0)
+		crew = hire()
 		if got := next[*session.Finished](w, s).Result.Text(); got != "true" {
 			t.Errorf("result = %q", got)
 		}
-		for sub, want := range map[*nats.Subscription]int{reports: 0, tasks: 1} {
-			if n, _, err := sub.Pending(); n != want || err != nil {
-				t.Errorf("%d messages on %s, %v, want %d", n, sub.Subject, err, want)
-			}
-		}
+		stored("it is back", 2, 0)
 		crew.Drain(t)
 		node.Drain(t)
 	})

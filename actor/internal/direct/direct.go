@@ -2,13 +2,13 @@
 //
 // A call on its queue survives everything, and costs a stored write, a delivery and an acknowledgment. A call
 // that may run twice need not survive: while its worker runs it, the node waits for the outcome, and
-// dispatches the call if it no longer hears of it. So a call takes this way only if a worker is known to
-// receive what is sent to its queue, and a worker with no free slot declines it. See ADR 27.
+// dispatches the call if it no longer hears of it. A worker with no free slot declines a call, and the server
+// says if no worker is subscribed. A node that may not send calls hears nothing, so it sends none until an answer
+// has shown that it may. See ADR 27.
 package direct
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 	"time"
 
@@ -23,7 +23,7 @@ const (
 	// keepAsked is how long the answer is kept for Run: a driver first reads its inbox.
 	keepAsked = time.Minute
 
-	// How often a node looks for workers that receive direct calls: at first, and in the end if none answers.
+	// How often a node tries whether it may send calls: at first, and in the end if there is no answer.
 	probeSoon, probeRarely = time.Second, time.Minute
 )
 
@@ -32,29 +32,23 @@ type Node struct {
 	tasks *jetstream.Tasks
 	name  string
 
-	mu     sync.Mutex
-	calls  map[string]*call  // by ticket; a later driver of the session on this node replaces a call
-	queues map[string]*queue // by name
+	mu    sync.Mutex
+	calls map[string]*call // by ticket; a later driver of the session on this node replaces a call
+
+	may   bool      // there was an answer since it was last tried in vain
+	next  time.Time // when to try again
+	pause time.Duration
 }
 
 // call is one that a worker may hold.
 type call struct {
-	queue    *queue
-	said     chan bool // the last thing that a worker said: whether it holds the call
+	said     chan bool // the last thing that was said about it: whether a worker holds it
 	followed bool      // Run waits for it
-}
-
-// queue is what a node knows about the workers of a queue.
-type queue struct {
-	receives bool      // a worker of it receives direct calls
-	probe    string    // names the last probe
-	next     time.Time // when to probe again
-	pause    time.Duration
 }
 
 // New returns the calls of the node with that name.
 func New(tasks *jetstream.Tasks, name string) *Node {
-	return &Node{tasks: tasks, name: name, calls: make(map[string]*call), queues: make(map[string]*queue)}
+	return &Node{tasks: tasks, name: name, calls: make(map[string]*call)}
 }
 
 // Listen receives what workers say, until ctx ends.
@@ -65,25 +59,18 @@ func (n *Node) Listen(ctx context.Context) error {
 func (n *Node) heard(ticket string, held bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if c := n.calls[ticket]; c != nil {
-		c.queue.hears()
-		select {
-		case last := <-c.said: // a renewal may overtake a refusal
-			held = held && last
-		default:
-		}
-		c.said <- held
+	n.may, n.pause = true, 0
+	c := n.calls[ticket]
+	if c == nil {
 		return
 	}
-	for _, q := range n.queues {
-		if ticket != "" && q.probe == ticket {
-			q.hears()
-		}
+	select {
+	case last := <-c.said: // a renewal may overtake a refusal
+		held = held && last
+	default:
 	}
+	c.said <- held
 }
-
-// hears notes that a worker receives direct calls.
-func (q *queue) hears() { q.receives, q.pause = true, 0 }
 
 // Ask asks which worker holds a call that an earlier driver sent directly. Call Run within a minute, unless
 // the call has ended.
@@ -103,12 +90,7 @@ func (n *Node) Ask(x task.Task) {
 
 // add adds a call. The caller holds the lock.
 func (n *Node) add(x task.Task) *call {
-	q := n.queues[x.Queue]
-	if q == nil {
-		q = &queue{}
-		n.queues[x.Queue] = q
-	}
-	c := &call{queue: q, said: make(chan bool, 1)}
+	c := &call{said: make(chan bool, 1)}
 	n.calls[x.Ticket] = c
 	return c
 }
@@ -123,14 +105,14 @@ func (n *Node) Run(ctx context.Context, x task.Task) (done bool) {
 			return done
 		}
 	}
-	if !x.Direct || !n.mayBeReceived(c, x) || !n.tasks.SendDirectly(ctx, x, n.name) {
+	if !x.Direct || !n.maySend() || !n.tasks.SendDirectly(ctx, x, n.name) {
 		return false
 	}
 	done, heard := n.follow(ctx, c, jetstream.DirectLease)
 	if !done && !heard {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		c.queue.receives = false
+		n.may = false
 	}
 	return done
 }
@@ -155,26 +137,23 @@ func (n *Node) leave(x task.Task, c *call) {
 	}
 }
 
-// mayBeReceived reports whether a worker of the call's queue receives direct calls. If none is known, it looks
-// for one.
-func (n *Node) mayBeReceived(c *call, x task.Task) bool {
+// maySend reports whether the node may send calls to workers. If that is not known, it tries.
+func (n *Node) maySend() bool {
 	n.mu.Lock()
-	q, now := c.queue, time.Now()
-	receives, probe := q.receives, ""
-	if !receives && now.After(q.next) {
-		q.pause = min(max(2*q.pause, probeSoon), probeRarely)
-		q.next, q.probe = now.Add(q.pause), rand.Text()
-		probe = q.probe
+	may, now, try := n.may, time.Now(), false
+	if !may && now.After(n.next) {
+		n.pause = min(max(2*n.pause, probeSoon), probeRarely)
+		n.next, try = now.Add(n.pause), true
 	}
 	n.mu.Unlock()
-	if probe != "" {
-		n.tasks.Probe(x, n.name, probe)
+	if try {
+		n.tasks.Probe(n.name)
 	}
-	return receives
+	return may
 }
 
-// follow waits while a worker holds a call. It reports whether ctx has ended, and whether a worker said
-// anything.
+// follow waits while a worker holds a call. It reports whether ctx has ended, and whether anything was
+// said.
 func (n *Node) follow(ctx context.Context, c *call, first time.Duration) (done, heard bool) {
 	lease := time.NewTimer(first)
 	defer lease.Stop()

@@ -221,6 +221,9 @@ func (n Names) Call(queue string, s content.SessionID, p content.Place) string {
 // Held returns the subject on which workers tell a node whether they have a call that it sent.
 func (n Names) Held(node string) string { return n.NS + ".held." + node }
 
+// Unheard returns the subject on which the server tells a node that no worker is subscribed to a call's subject.
+func (n Names) Unheard(node, ticket string) string { return n.Held(node) + "." + ticket }
+
 // Workers is the queue group of the workers of one queue.
 const Workers = "workers"
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -249,5 +250,18 @@ func TestOnlyTerminalsHaveColors(t *testing.T) {
 	defer func() { _ = file.Close() }()
 	if IsTerminal(&bytes.Buffer{}) || IsTerminal(file) || Colored(file, noEnv) {
 		t.Error("a file is taken for a terminal")
+	}
+}
+
+func TestProgramsCollectLessOftenThanGoDoes(t *testing.T) {
+	for env, want := range map[string]int{"": 300, "77": 77} { // Go sets the latter before main
+		t.Setenv("GOGC", env)
+		before := debug.SetGCPercent(77)
+		got := 0
+		root := &cobra.Command{Use: "program", Run: func(*cobra.Command, []string) { got = debug.SetGCPercent(before) }}
+		root.SetArgs(nil)
+		if code := Execute(t.Context(), root); code != 0 || got != want {
+			t.Errorf("GOGC=%q: exit code %d, GC percent %d, want %d", env, code, got, want)
+		}
 	}
 }

@@ -73,9 +73,6 @@ func ConcealSecrets() {
 // Main runs the root command with the process's arguments until it ends or a signal
 // arrives, and returns the exit code.
 func Main(root *cobra.Command) int {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	ctx, stop := withSignals(context.Background(), os.Exit)
 	defer stop()
 	return Execute(ctx, root)
@@ -84,6 +81,9 @@ func Main(root *cobra.Command) int {
 // Execute runs root and returns the exit code. If it is not 0, one line on the command's standard
 // error says why. A list of errors gets one line for each element.
 func Execute(ctx context.Context, root *cobra.Command) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	began := false
 	root.AddCommand(manual())
 	prepare(root, &began)

@@ -70,17 +70,16 @@ func (p *Performer) Reports() <-chan Report { return p.reports }
 // performer began the other one: that one reports its own end.
 func (p *Performer) Sync(owed []loop.Effect, ready func() (*View, error)) error {
 	p.round++
-	view := &View{}
+	var view *View
 	for _, e := range owed {
 		id := e.Identity()
 		r, known := p.running[id]
 		if !known {
-			if ready != nil {
+			if view == nil {
 				var err error
 				if view, err = ready(); err != nil {
 					return err
 				}
-				ready = nil
 			}
 			r = p.start(id, e, view)
 		}

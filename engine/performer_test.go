@@ -51,7 +51,7 @@ func (h *hosted) note(f func()) {
 
 func synced(t *testing.T, p *engine.Performer, owed []loop.Effect) {
 	t.Helper()
-	if err := p.Sync(owed, nil); err != nil {
+	if err := p.Sync(owed, func() (*engine.View, error) { return &engine.View{}, nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,7 +59,7 @@ func synced(t *testing.T, p *engine.Performer, owed []loop.Effect) {
 func TestNothingStartsUntilTheHostIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, asked, no := host(t.Context()), 0, errors.New("no lease")
-		ready := func() (*engine.View, error) { asked++; return nil, no }
+		ready := func() (*engine.View, error) { asked++; return &engine.View{}, no }
 		owed := []loop.Effect{recall("a"), recall("b")}
 		if err := h.Sync(owed, ready); !errors.Is(err, no) || asked != 1 {
 			t.Errorf("Sync = %v, asked %d times", err, asked)

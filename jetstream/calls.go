@@ -37,11 +37,13 @@ func (t *Tasks) SendDirectly(ctx context.Context, x task.Task, node string) bool
 	return t.cell.nc.PublishMsg(msg) == nil
 }
 
-// Probe finds out whether this user may send calls directly. If so, the node hears that no worker holds a call.
-// No queue can have its name.
+// Probed is the ticket of a probe. No queue can have this name.
+const Probed = "~"
+
+// Probe finds out whether this user may send calls directly, and the server says if no worker is subscribed. If so,
+// the node hears that none holds the call Probed.
 func (t *Tasks) Probe(node string) {
-	const none = "~"
-	_ = t.cell.nc.PublishRequest(t.cell.names.Call(none, none, none), t.cell.names.Unheard(node, none), nil) // the connection may be gone
+	_ = t.cell.nc.PublishRequest(t.cell.names.Call(Probed, Probed, Probed), t.cell.names.Unheard(node, Probed), nil) // the connection may be gone
 }
 
 // Ask asks all workers of a queue whether one of them holds x as a direct call. Only that one answers.
@@ -53,8 +55,8 @@ func (t *Tasks) Ask(x task.Task, node string) {
 // holds it. None does if none is subscribed.
 func (t *Tasks) Hear(ctx context.Context, node string, f func(ticket string, held bool)) error {
 	said := func(msg *nats.Msg) {
-		if !api.IsSpoofed(msg.Header) {
-			f(msg.Header.Get(layout.HeaderTicket), msg.Header.Get(layout.HeaderHeld) == strconv.FormatBool(true))
+		if ticket := msg.Header.Get(layout.HeaderTicket); ticket != Probed && !api.IsSpoofed(msg.Header) {
+			f(ticket, msg.Header.Get(layout.HeaderHeld) == strconv.FormatBool(true))
 		}
 	}
 	unheard := func(msg *nats.Msg) { // from the server, since others do not know the ticket

@@ -218,3 +218,26 @@ func TestAReleasedCallIsNotRenewed(t *testing.T) {
 		}
 	})
 }
+
+func TestOnlyTheServerAnswersAProbe(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, heard := newCell(t), 0
+		must(t, c.Tasks().Hear(t.Context(), "n", func(ticket string, held bool) {
+			if heard++; ticket != Probed || held {
+				t.Errorf("heard %t about %q", held, ticket)
+			}
+		}))
+		synctest.Wait()
+		must(t, c.say("n", Probed, true))
+		synctest.Wait()
+		if heard > 0 {
+			t.Error("a worker answered")
+		}
+		c.Tasks().Probe("n")
+		synctest.Wait()
+		if heard != 1 {
+			t.Errorf("%d answers of the server", heard)
+		}
+	})
+}

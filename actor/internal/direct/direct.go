@@ -3,8 +3,8 @@
 // A call on its queue survives everything, and costs a stored write, a delivery and an acknowledgment. A call
 // that may run twice need not survive: while its worker runs it, the node waits for the outcome, and
 // dispatches the call if it no longer hears of it. A worker with no free slot declines a call, and the server
-// says if no worker is subscribed. A node that may not send calls hears nothing, so it sends none until an answer
-// has shown that it may. See ADR 27.
+// says if no worker is subscribed. It does not if the node may not send calls, or if someone else listens to them. So a
+// node sends none until the server has answered a probe. See ADR 27.
 package direct
 
 import (
@@ -23,7 +23,7 @@ const (
 	// keepAsked is how long the answer is kept for Run: a driver first reads its inbox.
 	keepAsked = time.Minute
 
-	// How often a node tries whether it may send calls: at first, and in the end if there is no answer.
+	// How often a node probes whether it may send calls: at first, and in the end if there is no answer.
 	probeSoon, probeRarely = time.Second, time.Minute
 )
 
@@ -35,8 +35,8 @@ type Node struct {
 	mu    sync.Mutex
 	calls map[string]*call // by ticket; a later driver of the session on this node replaces a call
 
-	may   bool      // there was an answer since it was last tried in vain
-	next  time.Time // when to try again
+	may   bool      // the server has answered a probe, and nothing was sent in vain since
+	next  time.Time // when to probe again
 	pause time.Duration
 }
 
@@ -59,9 +59,12 @@ func (n *Node) Listen(ctx context.Context) error {
 func (n *Node) heard(ticket string, held bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.may, n.pause = true, 0
 	c := n.calls[ticket]
-	if c == nil {
+	switch {
+	case ticket == jetstream.Probed:
+		n.may, n.pause = true, 0
+		return
+	case c == nil:
 		return
 	}
 	select {
@@ -137,16 +140,16 @@ func (n *Node) leave(x task.Task, c *call) {
 	}
 }
 
-// maySend reports whether the node may send calls to workers. If that is not known, it tries.
+// maySend reports whether the node may send calls to workers. If that is not known, it sends a probe.
 func (n *Node) maySend() bool {
 	n.mu.Lock()
-	may, now, try := n.may, time.Now(), false
+	may, now, probe := n.may, time.Now(), false
 	if !may && now.After(n.next) {
 		n.pause = min(max(2*n.pause, probeSoon), probeRarely)
-		n.next, try = now.Add(n.pause), true
+		n.next, probe = now.Add(n.pause), true
 	}
 	n.mu.Unlock()
-	if try {
+	if probe {
 		n.tasks.Probe(n.name)
 	}
 	return may

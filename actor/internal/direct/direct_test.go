@@ -167,3 +167,45 @@ func TestACallThatAWorkerHoldsIsNotSentAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestALaterDispatchReplacesACall(t *testing.T) {
+	inBubble(t, func(d *deployment) {
+		d.mayBeSent()
+		ctx, end := context.WithCancel(d.t.Context())
+		first := make(chan bool)
+		go func() { first <- d.Run(ctx, x("q", "t")) }()
+		<-d.sent
+		go func() {
+			<-d.sent
+			end()
+			if !<-first {
+				d.t.Error("something is left to do for the first dispatch, which has ended")
+			}
+			d.heard("t", false)
+		}()
+		d.wantRun("refused", x("q", "t"), 0)
+		if len(d.calls) > 0 {
+			d.t.Errorf("%d calls are remembered", len(d.calls))
+		}
+	})
+}
+
+// Someone listens to all calls, so the server does not say that a queue has no worker. What workers of other queues
+// say must not make the node wait for each call.
+func TestCallsThatOnlyOthersHearAreNotAwaitedForLong(t *testing.T) {
+	inBubble(t, func(d *deployment) {
+		d.mayBeSent()
+		d.listen("turnlog.call.>", make(chan *nats.Msg, 100))
+		began := time.Now()
+		for range 20 {
+			if _, done := d.runs(x("other", "t")); done {
+				d.t.Error("no worker has the call")
+			}
+			d.says("another", true)
+			synctest.Wait()
+		}
+		if waited := time.Since(began); waited > jetstream.DirectLease {
+			d.t.Errorf("20 calls waited for %v", waited)
+		}
+	})
+}

@@ -108,7 +108,10 @@ func (n *Node) Run(ctx context.Context, x task.Task) (done bool) {
 			return done
 		}
 	}
-	if !x.Direct || !n.maySend() || !n.tasks.SendDirectly(ctx, x, n.name) {
+	switch {
+	case ctx.Err() != nil:
+		return true
+	case !x.Direct || !n.maySend() || !n.tasks.SendDirectly(ctx, x, n.name):
 		return false
 	}
 	done, heard := n.follow(ctx, c, jetstream.DirectLease)
@@ -166,11 +169,11 @@ func (n *Node) follow(ctx context.Context, c *call, first time.Duration) (done, 
 			return true, heard
 		case held := <-c.said:
 			if heard = true; !held {
-				return false, heard
+				return ctx.Err() != nil, heard
 			}
 			lease.Reset(jetstream.DirectLease)
 		case <-lease.C:
-			return false, heard
+			return ctx.Err() != nil, heard
 		}
 	}
 }

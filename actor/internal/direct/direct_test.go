@@ -209,3 +209,22 @@ func TestCallsThatOnlyOthersHearAreNotAwaitedForLong(t *testing.T) {
 		}
 	})
 }
+
+// A task that is stored after its call was canceled runs: the cancel did not find it.
+func TestACallThatHasEndedIsNotDispatched(t *testing.T) {
+	inBubble(t, func(d *deployment) {
+		d.mayBeSent()
+		ctx, end := context.WithCancel(d.t.Context())
+		end()
+		for range 20 { // of two things that have happened, either may be seen first
+			d.Ask(x("q", "t"))
+			d.heard("t", false)
+			if !d.Run(ctx, x("q", "t")) || !d.Run(ctx, x("q", "new")) {
+				d.t.Fatal("something is left to do")
+			}
+		}
+		if synctest.Wait(); len(d.sent) > 0 {
+			d.t.Errorf("%d calls were sent", len(d.sent))
+		}
+	})
+}

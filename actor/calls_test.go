@@ -50,8 +50,12 @@ func newPausing(t *testing.T) *pausing {
 }
 
 // hire starts a worker.
-func (p *pausing) hire(name string, e content.Effects, slots int) *turnlogtest.Process {
+func (p *pausing) hire(name string, e content.Effects, slots int, change ...func(*worker.Config)) *turnlogtest.Process {
 	p.T.Helper()
+	cfg := worker.Config{Slots: slots, DrainTimeout: time.Second}
+	for _, c := range change {
+		c(&cfg)
+	}
 	pause, err := tool.Func("pause", "Waits.", func(ctx context.Context, in struct {
 		Long bool `json:"long,omitempty"`
 	},
@@ -71,7 +75,7 @@ func (p *pausing) hire(name string, e content.Effects, slots int) *turnlogtest.P
 	if err != nil {
 		p.T.Fatal(err)
 	}
-	return p.Worker(name, worker.Config{Slots: slots, DrainTimeout: time.Second}, func(*nats.Conn) []tool.Tool { return []tool.Tool{pause} })
+	return p.Worker(name, cfg, func(*nats.Conn) []tool.Tool { return []tool.Tool{pause} })
 }
 
 // inLongCall starts a node and a session, and returns once the worker w1 runs the long call.
@@ -305,6 +309,30 @@ func TestEachMessageAboutACallMayBeLost(t *testing.T) {
 		}
 		worker.Drain(t)
 		second.Drain(t)
+	})
+}
+
+// Its question is stored, and the approved call is sent again.
+func TestACallThatWasSentToAWorkerMayAsk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPausing(t)
+		w1 := p.hire("w1", content.ReadOnly, 8, func(c *worker.Config) { c.Permissions = asking{} })
+		n, s := p.node("n1"), p.Start("s", twoPauses)
+		p.submit(s, "go")
+		for range 2 {
+			<-time.After(time.Second)
+			if n := len(s.PendingApprovals()); n != 1 || len(p.began) > 0 {
+				t.Fatalf("%d approvals are pending, %d calls have begun", n, len(p.began))
+			}
+			natstest.Must(t, s.ResolveApproval(p.Ctx, session.Decision{Approve: true}))
+		}
+		if by := <-p.began; by != "w1" {
+			t.Errorf("%s began it", by)
+		}
+		p.ends(s, "by w1", 1)
+		w1.Drain(t)
+		n.Drain(t)
 	})
 }
 

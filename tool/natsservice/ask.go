@@ -55,18 +55,18 @@ func (s *service) ask(ctx context.Context, last offer) (offer, error) {
 
 // newest returns the answer of the instance with the newest version. Among several of them it is always the same one.
 func (s *service) newest(ctx context.Context) (*micro.Info, error) {
-	inbox, err := s.all.Conn.SubscribeSync(s.all.Conn.NewInbox())
+	inbox, err := listen(s.all.Conn)
 	if err != nil {
 		return nil, fmt.Errorf("ask for it: %w", err)
 	}
-	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
-	if err := s.all.Conn.PublishRequest(Subject(s.name), inbox.Subject, nil); err != nil {
+	defer inbox.close()
+	if err := s.all.Conn.PublishRequest(Subject(s.name), inbox.subject, nil); err != nil {
 		return nil, fmt.Errorf("ask for it: %w", err)
 	}
 	var best *micro.Info // only one: an answer may be large
 	wait := firstAnswer
 	for range maxAnswers {
-		m, err := next(ctx, inbox, wait)
+		m, err := inbox.next(ctx, wait)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
 			return nil, errNoInstance
@@ -92,12 +92,6 @@ func (s *service) newest(ctx context.Context) (*micro.Info, error) {
 // newer reports whether an instance counts before another one.
 func newer(a, b micro.Info) bool {
 	return cmp.Or(semver.Compare("v"+b.Version, "v"+a.Version), strings.Compare(a.ID, b.ID)) < 0
-}
-
-func next(ctx context.Context, inbox *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	return inbox.NextMsgWithContext(ctx) //nolint:wrapcheck // its callers wrap it
 }
 
 // The metadata keys of an endpoint. They match the fields of tool.Description.

@@ -50,13 +50,13 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	if most := nc.MaxPayload(); int64(len(c.Input)) > most {
 		return tool.Output{}, tool.Failure(tool.CodeInvalidArguments, "%d bytes, and the server takes at most %d: pass the name of a file instead", len(c.Input), most)
 	}
-	inbox, err := nc.SubscribeSync(nc.NewInbox())
+	inbox, err := listen(nc)
 	if err != nil {
 		return tool.Output{}, e.interrupted(false, err)
 	}
-	defer func() { _ = inbox.Unsubscribe() }() // also fails if the connection ended
+	defer inbox.close()
 	m := nats.NewMsg(e.subject)
-	m.Reply, m.Data = inbox.Subject, c.Input
+	m.Reply, m.Data = inbox.subject, c.Input
 	headers := tool.Headers(c)
 	maps.Copy(headers, tracing.Headers(ctx))
 	for name, value := range headers {
@@ -67,7 +67,7 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	}
 	var gone time.Time // when instances stopped answering
 	for {
-		answer, err := next(ctx, inbox, e.service.all.every)
+		answer, err := inbox.next(ctx, e.service.all.every)
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
 			return tool.Output{}, e.interrupted(false, errNoInstance)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -245,6 +246,50 @@ func TestRetriesFollowTheEffects(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The outcome arrives although nobody reads 70,000 reports of progress before it: more than a synchronous subscription keeps.
+func TestProgressDoesNotDisplaceTheOutcome(t *testing.T) {
+	within(t, func(t *testing.T, w *world) {
+		sent := make(chan struct{})
+		w.add("1.0.0", meta(), func(r micro.Request) {
+			for range 70_000 {
+				_ = r.Respond(nil, micro.WithHeaders(micro.Headers{progressHeader: {"0.5"}}))
+			}
+			_ = r.Respond([]byte("done"))
+			close(sent)
+		})
+		c, read := call(`{"text":"a"}`), sync.OnceFunc(func() {
+			<-sent
+			synctest.Wait() // all have arrived
+		})
+		c.Progress = func(string, float64) { read() }
+		if r := tool.Invoke(t.Context(), w.only(), c).Result; r.Text() != "done" {
+			t.Errorf("result = %+v", r)
+		}
+	})
+}
+
+func BenchmarkCall(b *testing.B) {
+	s, err := embedded.Start(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	nc, err := s.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := nc.Subscribe("words.count", func(m *nats.Msg) { _ = m.Respond([]byte("ok")) }); err != nil {
+		b.Fatal(err)
+	}
+	e := &endpoint{service: &service{name: "words", all: Config{Conn: nc, every: time.Second}}, subject: "words.count"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if out, err := e.send(b.Context(), call(`{"text":"a"}`)); err != nil {
+			b.Fatal(out, err)
+		}
 	}
 }
 

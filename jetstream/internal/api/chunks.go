@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/nats-io/nats.go"
 )
 
 // chunkWindow is how many chunks may await their acknowledgment, so that a large blob to a distant server
@@ -14,7 +16,8 @@ const chunkWindow = 32
 // PublishChunks writes the content of src to a subject, in messages of size bytes, and waits until all
 // are acknowledged. It returns their number.
 func (c *Conn) PublishChunks(ctx context.Context, subject string, src io.Reader, size int) (chunks uint32, err error) {
-	acks, err := c.nc.SubscribeSync(c.nc.NewInbox())
+	// SubscribeSync would allocate half a megabyte.
+	acks, err := c.nc.ChanSubscribe(c.nc.NewInbox(), make(chan *nats.Msg, chunkWindow))
 	if err != nil {
 		return 0, fmt.Errorf("subscribe: %w", err)
 	}

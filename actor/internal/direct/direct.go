@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// askFor is how long a worker has to answer that it holds a call of an earlier driver.
+	// askFor is how long a worker has to answer that it holds a call: one of an earlier driver, or one whose
+	// lease has ended.
 	askFor = 300 * time.Millisecond
 
 	// keepAsked is how long the answer is kept for Run: a driver first reads its inbox.
@@ -104,7 +105,7 @@ func (n *Node) Run(ctx context.Context, x task.Task) (done bool) {
 	c, asked := n.enter(x)
 	defer n.leave(x, c)
 	if asked {
-		if done, heard := n.follow(ctx, c, askFor); done || heard {
+		if done, heard := n.follow(ctx, x, c, true); done || heard {
 			return done
 		}
 	}
@@ -114,7 +115,7 @@ func (n *Node) Run(ctx context.Context, x task.Task) (done bool) {
 	case !x.Direct || !n.maySend() || !n.tasks.SendDirectly(ctx, x, n.name):
 		return false
 	}
-	done, heard := n.follow(ctx, c, jetstream.DirectLease)
+	done, heard := n.follow(ctx, x, c, false)
 	if !done && !heard {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -159,10 +160,14 @@ func (n *Node) maySend() bool {
 }
 
 // follow waits while a worker holds a call. It reports whether ctx has ended, and whether anything was
-// said.
-func (n *Node) follow(ctx context.Context, c *call, first time.Duration) (done, heard bool) {
-	lease := time.NewTimer(first)
+// said. When a lease ends, follow asks once whether the call is held: renewals may have been lost, or this process may
+// have been stopped for a while. asked says that workers were asked and nothing was sent.
+func (n *Node) follow(ctx context.Context, x task.Task, c *call, asked bool) (done, heard bool) {
+	lease := time.NewTimer(jetstream.DirectLease)
 	defer lease.Stop()
+	if asked {
+		lease.Reset(askFor)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -171,9 +176,15 @@ func (n *Node) follow(ctx context.Context, c *call, first time.Duration) (done, 
 			if heard = true; !held {
 				return ctx.Err() != nil, heard
 			}
+			asked = false
 			lease.Reset(jetstream.DirectLease)
 		case <-lease.C:
-			return ctx.Err() != nil, heard
+			if asked || ctx.Err() != nil {
+				return ctx.Err() != nil, heard
+			}
+			asked = true
+			n.tasks.Ask(x, n.name)
+			lease.Reset(askFor)
 		}
 	}
 }

@@ -74,6 +74,9 @@ func (d *deployment) wantRun(what string, x task.Task, took time.Duration) {
 	}
 }
 
+// endOfLease is when a node no longer waits for a call that nothing is said about.
+const endOfLease = jetstream.DirectLease + askFor
+
 // mayBeSent makes the node learn that it may send calls.
 func (d *deployment) mayBeSent() {
 	d.t.Helper()
@@ -87,7 +90,7 @@ func (d *deployment) mayBeSent() {
 func TestACallIsSentOnceAnAnswerShowsThatItMayBe(t *testing.T) {
 	inBubble(t, func(d *deployment) {
 		d.mayBeSent()
-		d.wantRun("no worker answers", x("q", "t"), jetstream.DirectLease)
+		d.wantRun("no worker answers", x("q", "t"), endOfLease)
 		if len(d.sent) != 1 {
 			d.t.Errorf("%d calls were sent", len(d.sent))
 		}
@@ -125,7 +128,7 @@ func TestACallLastsWhileItsWorkerRenewsTheLease(t *testing.T) {
 				d.says("another", false)
 			}
 		}()
-		d.wantRun("renewed", x("q", "t"), renewals*jetstream.DirectLease/2+jetstream.DirectLease)
+		d.wantRun("renewed", x("q", "t"), renewals*jetstream.DirectLease/2+endOfLease)
 		go func() {
 			<-d.sent
 			<-time.After(time.Second)
@@ -136,6 +139,26 @@ func TestACallLastsWhileItsWorkerRenewsTheLease(t *testing.T) {
 		defer cancel()
 		if !d.Run(ctx, x("q", "t")) {
 			d.t.Error("something is left to do for a call that has ended")
+		}
+	})
+}
+
+// As if renewals were lost, or the node were stopped meanwhile.
+func TestACallIsNotGivenUpWhileItsWorkerAnswers(t *testing.T) {
+	inBubble(t, func(d *deployment) {
+		d.mayBeSent()
+		asks := make(chan *nats.Msg, 8)
+		d.listen("turnlog.cancel.*", asks)
+		const leases = 3
+		go func() {
+			for range leases {
+				<-asks
+				d.says("t", true)
+			}
+		}()
+		d.wantRun("held without renewals", x("q", "t"), leases*jetstream.DirectLease+endOfLease)
+		if len(d.sent) != 1 || len(asks) != 1 {
+			d.t.Errorf("%d calls were sent, and %d more questions asked; want 1 and 1", len(d.sent), len(asks))
 		}
 	})
 }
@@ -155,7 +178,7 @@ func TestACallThatAWorkerHoldsIsNotSentAgain(t *testing.T) {
 		d.Ask(x("q", "t"))
 		d.says("t", true)
 		<-time.After(keepAsked / 2)
-		d.wantRun("held", x("q", "t"), jetstream.DirectLease)
+		d.wantRun("held", x("q", "t"), endOfLease)
 		if len(d.sent) > 0 {
 			d.t.Error("the call was sent again")
 		}
@@ -204,7 +227,7 @@ func TestCallsThatOnlyOthersHearAreNotAwaitedForLong(t *testing.T) {
 			d.says("another", true)
 			synctest.Wait()
 		}
-		if waited := time.Since(began); waited > jetstream.DirectLease {
+		if waited := time.Since(began); waited > endOfLease {
 			d.t.Errorf("20 calls waited for %v", waited)
 		}
 	})

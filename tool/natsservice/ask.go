@@ -60,7 +60,7 @@ func (s *service) newest(ctx context.Context) (*micro.Info, error) {
 		return nil, fmt.Errorf("ask for it: %w", err)
 	}
 	defer inbox.close()
-	if err := s.all.Conn.PublishRequest(Subject(s.name), inbox.subject, nil); err != nil {
+	if err := s.all.Conn.PublishRequest(Subject(s.name), inbox.sub.Subject, nil); err != nil {
 		return nil, fmt.Errorf("ask for it: %w", err)
 	}
 	var best *micro.Info // only one: an answer may be large

@@ -56,7 +56,7 @@ func (e *endpoint) send(ctx context.Context, c tool.Call) (tool.Output, error) {
 	}
 	defer inbox.close()
 	m := nats.NewMsg(e.subject)
-	m.Reply, m.Data = inbox.subject, c.Input
+	m.Reply, m.Data = inbox.sub.Subject, c.Input
 	headers := tool.Headers(c)
 	maps.Copy(headers, tracing.Headers(ctx))
 	for name, value := range headers {

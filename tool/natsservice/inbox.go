@@ -11,16 +11,15 @@ import (
 // each request, and one with a smaller queue would drop the outcome of a service that reports much progress.
 type inbox struct {
 	conn    *nats.Conn
-	subject string
 	answers chan *nats.Msg // unbuffered: the subscription keeps what has not been read
 	closed  chan struct{}
 	sub     *nats.Subscription
 }
 
 func listen(nc *nats.Conn) (*inbox, error) {
-	i := &inbox{conn: nc, subject: nc.NewInbox(), answers: make(chan *nats.Msg), closed: make(chan struct{})}
+	i := &inbox{conn: nc, answers: make(chan *nats.Msg), closed: make(chan struct{})}
 	var err error
-	i.sub, err = nc.Subscribe(i.subject, func(m *nats.Msg) {
+	i.sub, err = nc.Subscribe(nc.NewInbox(), func(m *nats.Msg) {
 		select {
 		case i.answers <- m:
 		case <-i.closed:

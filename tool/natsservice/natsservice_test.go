@@ -249,7 +249,7 @@ func TestRetriesFollowTheEffects(t *testing.T) {
 	}
 }
 
-// The outcome arrives although nobody reads 70,000 reports of progress before it: more than a synchronous subscription keeps.
+// The outcome arrives although 70,000 reports of progress wait unread before it: more than a synchronous subscription keeps.
 func TestProgressDoesNotDisplaceTheOutcome(t *testing.T) {
 	within(t, func(t *testing.T, w *world) {
 		sent := make(chan struct{})

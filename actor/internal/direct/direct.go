@@ -160,14 +160,15 @@ func (n *Node) maySend() bool {
 }
 
 // follow waits while a worker holds a call. It reports whether ctx has ended, and whether anything was
-// said. When a lease ends, follow asks once whether the call is held: renewals may have been lost, or this process may
-// have been stopped for a while. asked says that workers were asked and nothing was sent.
+// said. When a lease ends, follow asks whether the call is held: renewals may have been lost, or this process
+// may have been stopped for a while. asked says that workers have just been asked.
 func (n *Node) follow(ctx context.Context, x task.Task, c *call, asked bool) (done, heard bool) {
-	lease := time.NewTimer(jetstream.DirectLease)
-	defer lease.Stop()
+	first := jetstream.DirectLease
 	if asked {
-		lease.Reset(askFor)
+		first = askFor
 	}
+	lease := time.NewTimer(first)
+	defer lease.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -179,7 +180,7 @@ func (n *Node) follow(ctx context.Context, x task.Task, c *call, asked bool) (do
 			asked = false
 			lease.Reset(jetstream.DirectLease)
 		case <-lease.C:
-			if asked || ctx.Err() != nil {
+			if asked {
 				return ctx.Err() != nil, heard
 			}
 			asked = true
